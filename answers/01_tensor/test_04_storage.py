@@ -1,0 +1,429 @@
+"""Storage: the memory under a tensor, and the strides that read it.
+
+Documents: A 2.1, A 2.2, A 3.1, B 4
+"""
+
+import pytest
+import torch
+
+from sensei import answer, koan
+
+
+@koan(
+    claims=["A-2.2-03"],
+    see="torch.Tensor.stride",
+    hint=[
+        "One stride per dimension: how many elements to walk to the next index of it?",
+        "Write the 12 numbers in one line. How far apart are two neighbours of one column?",
+    ],
+    why=(
+        "A tensor is a way to read a storage: where to start and how far to step. Cutting out a "
+        "part changes the start and the shape. The steps stay, since the memory stays."
+    ),
+    wrong={
+        ("(3, 1)", "5"): (
+            "A fresh tensor of this shape would step so. This one walks in the memory of x."
+        ),
+        ("(4, 1)", "0"): "It does not begin at the first number: a row and a column were skipped.",
+        ("(32, 8)", "40"): "NumPy counts strides in bytes. PyTorch counts elements.",
+    },
+)
+def test_walk_through_a_part():
+    """The numbers of x lie in one line of memory. `part` reads from the same line. Write how
+    far it steps in each dimension, and where it starts."""
+    x = torch.arange(12).reshape(3, 4)
+    part = x[1:, 1:]
+    assert part.stride() == answer((4, 1))
+    assert part.storage_offset() == answer(5)
+
+
+@koan(
+    claims=["A-2.1-07", "A-3.1-09"],
+    see="torch.Tensor.untyped_storage",
+    hint=[
+        "id() tells Python objects apart. A tensor object is only a label on a piece of memory.",
+        "data_ptr() is where a tensor's first element lies. Two readers may start apart.",
+        "Ask both for the storage they read from, and compare where these begin.",
+    ],
+    why=(
+        "x.data is a new Python object at each call, over the same memory. Only the address of "
+        "the storage tells who shares it. The gradient, in contrast, has memory of its own."
+    ),
+    wrong={
+        "return id(a.data) == id(b.data)": (
+            "Each `.data` makes a new Python object, and a dead object's id may be used again."
+        ),
+        "return a.data_ptr() == b.data_ptr()": (
+            "x[1:] starts one element later, in the memory of x all the same."
+        ),
+        "return a is b": "That asks for one Python object. Many objects can share one memory.",
+        "return a.shape == b.shape": "The gradient has the shape of x, and other memory.",
+    },
+    right=[
+        "return a.untyped_storage()._cdata == b.untyped_storage()._cdata",
+        "mine, other = a.untyped_storage(), b.untyped_storage()\n"
+        "return mine.data_ptr() == other.data_ptr()",
+    ],
+)
+def test_do_they_share_memory():
+    """Some prove with id() that two tensors live in separate memory. PyTorch does not agree.
+    Repair the marked line, so that it tells who really shares memory with x."""
+
+    def share(a, b):
+        # answer:
+        return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+        # given:
+        # return id(a) == id(b)
+        # end
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    assert [share(x, other) for other in (x.data, x.detach(), x[1:])] == [True, True, True]
+    assert [share(x, other) for other in (x.grad, x.clone())] == [False, False]
+
+
+@koan(
+    claims=["A-2.2-04"],
+    see="torch.Tensor.t",
+    hint=[
+        "t() moves nothing in memory. How does it read columns as rows?",
+        "`.data` is a tensor too. Does it move anything?",
+    ],
+    why=(
+        "t() swaps the strides, no more. `.data` is one more tensor over the same storage, with "
+        "the same strides: no raw block, and exactly as contiguous as t itself. It also hides "
+        "from autograd, so detach() is the safer way to say it."
+    ),
+    wrong={
+        "[(1, 5), (2, 1)]": (
+            "Some say `.data` points to a contiguous block. It is a tensor that reads like t does."
+        ),
+        "[(2, 1), (2, 1)]": (
+            "A new tensor of shape (5, 2) would step so. t() writes no new memory."
+        ),
+        "[(5, 1), (5, 1)]": "These are the steps before the turn. Rows and columns changed places.",
+        "[(1, 5), (5, 1)]": "`.data` does not go back to the tensor that t was made from.",
+    },
+)
+def test_the_data_of_a_transposed_tensor():
+    """Turn a tensor of shape (2, 5), then look at its `.data`. Write the strides of both."""
+    t = torch.zeros(2, 5).t()
+    assert [t.stride(), t.data.stride()] == answer([(1, 5), (1, 5)])
+
+
+@koan(
+    see="torch.Tensor.is_contiguous",
+    hint=[
+        "Contiguous: read in order, its elements are neighbours in memory, without a gap.",
+        "Cut rows, or cut columns. After which of the two are there gaps?",
+    ],
+    why=(
+        "Whole rows are neighbours in memory. Columns leave gaps, and a turned tensor jumps "
+        "to and fro. A dimension of size 1 never counts: nobody steps along it."
+    ),
+    wrong={
+        "solid = x[1]\nbroken = x[1:2].t()": (
+            "A single row, turned, still reads its four numbers one after the other."
+        ),
+        "solid = x[:2, :2]\nbroken = x[1]": (
+            "Side by side when printed as a square, yet two numbers of x lie between the rows."
+        ),
+        "solid = torch.zeros(4)\nbroken = torch.zeros(2, 4)[:, :2]": (
+            "The layout is right, but these read other memory than that of x."
+        ),
+        "solid = x[1]\nbroken = x[1].flip(0)": "No stride is negative here, so flip() copies.",
+        "solid = x[:2, :2].contiguous()\nbroken = x[:2, :2]": (
+            "contiguous() had to copy: this one no longer sees what happens to x."
+        ),
+    },
+    right=[
+        "solid = x[2]\nbroken = x[1:, 2:]",
+        "solid = x[0].view(2, 2)\nbroken = x[0].view(2, 2).t()",
+        "solid = x.flatten()[3:7]\nbroken = x.view(6, 2)[:4, 0]",
+    ],
+)
+def test_cut_with_and_without_gaps():
+    """Cut two views of four elements out of x: `solid`, which is contiguous, and `broken`,
+    which is not. Copies do not count: both must see what happens to x."""
+    x = torch.arange(12).reshape(3, 4)
+    # answer:
+    solid = x[1]
+    broken = x[:2, :2]
+    # end
+    assert [solid.numel(), broken.numel()] == [4, 4]
+    for number in (100, 7):
+        x.fill_(number)
+        assert solid.unique().tolist() == broken.unique().tolist() == [number]
+    assert solid.is_contiguous() and not broken.is_contiguous()
+
+
+@koan(
+    claims=["B-4-17"],
+    see="torch.Tensor.view",
+    hint=[
+        "Most operations are told the strides and walk along them.",
+        "One of these promises never to copy. Can it always keep its promise?",
+    ],
+    why=(
+        "Operations read through strides, on the CPU and on CUDA alike. Only view must find new "
+        "strides for the old memory, and here there are none. reshape copies in that case."
+    ),
+    wrong={
+        '["add", "matmul", "sum", "view", "reshape"]': (
+            "Some say kernels demand contiguous memory. They take strides; just try them."
+        ),
+        '["matmul", "view", "reshape"]': (
+            "A matrix product reads a turned operand as it is: that is an option of its routine."
+        ),
+        '["view", "reshape"]': "One of the two is allowed to copy when it must.",
+        "[]": "No copy and no fitting strides: then something has to give.",
+    },
+)
+def test_who_refuses_gaps(device):
+    """Five calls on a transposed tensor, on the best device here. Write the names of those
+    that raise, as a list, in order."""
+    t = torch.ones(2, 3, device=device).t()
+    calls = {"add": lambda: t + 1, "matmul": lambda: t @ t.t(), "sum": lambda: t.sum(0)}
+    calls |= {"view": lambda: t.view(6), "reshape": lambda: t.reshape(6)}
+    refused = []
+    for name, call in calls.items():
+        try:
+            call()
+        except RuntimeError:
+            refused.append(name)
+    assert refused == answer(["view"])
+
+
+@koan(
+    claims=["B-4-20"],
+    see="torch.Tensor.contiguous",
+    hint=[
+        "contiguous() promises a layout. Does it promise a new tensor?",
+        "Which of the two has something to do for it?",
+    ],
+    why=(
+        "What is contiguous already comes back as the very same object, so zero_() hits x. Only "
+        "the transposed one is copied. To be safe from writes, say clone()."
+    ),
+    wrong={
+        "[6.0, 6.0]": "Some say contiguous() copies. It does so only where it must.",
+        "[0.0, 0.0]": "To put the elements in another order, it needs other memory.",
+        "[6.0, 0.0]": "Nearly. Which of the two is in order already?",
+    },
+)
+def test_safe_behind_contiguous():
+    """Ask for contiguous tensors and fill them with zeros. What do x and t add up to then?"""
+    x = torch.ones(2, 3)
+    t = torch.ones(2, 3).t()
+    x.contiguous().zero_()
+    t.contiguous().zero_()
+    assert [x.sum().item(), t.sum().item()] == answer([0.0, 6.0])
+
+
+@koan(
+    claims=["B-4-19", "B-4-21"],
+    see="torch.autograd.profiler.profile",
+    hint=[
+        "The profiler lists every operation, also those called by others.",
+        "Does a matrix product need its operand turned in memory, or can it read it turned?",
+    ],
+    why=(
+        "A matrix product takes the turned operand as it lies; contiguous() only adds a copy. "
+        "Where a strided tensor is read many times, that copy may pay. So measure, do not guess."
+    ),
+    wrong={
+        "[1, 1]": "A matrix product can read rows as columns. It has nothing to put in order.",
+        "[1, 0]": "contiguous() is the one that moves memory; it does not save anybody a move.",
+        "[0, 0]": "a.t() is not contiguous, so there is work to do for somebody.",
+    },
+)
+def test_copies_before_a_matrix_product():
+    """Some say contiguous() makes what follows two or three times faster. Count the copies,
+    without it and with it."""
+
+    def copies(call):
+        with torch.autograd.profiler.profile() as log:
+            call()
+        return [event.name for event in log.function_events].count("aten::copy_")
+
+    a, b = torch.ones(64, 64), torch.ones(64, 64)
+    counts = [copies(lambda: a.t() @ b), copies(lambda: a.t().contiguous() @ b)]
+    assert counts == answer([0, 1])
+
+
+@koan(
+    see="torch.Tensor.to",
+    hint=[
+        "A memory format decides where the elements lie, not how you index them.",
+        "Now the three channels of one pixel are neighbours. Then comes the next pixel of the row.",
+    ],
+    why=(
+        "The shape still reads batch, channel, height, width. Only the strides changed: 1 from "
+        "channel to channel, 3 from pixel to pixel, 15 from row to row."
+    ),
+    wrong={
+        ("(1, 2, 5, 3)", "(30, 15, 3, 1)"): (
+            "permute would move the channels to the end of the shape. A format does not touch it."
+        ),
+        ("(1, 3, 2, 5)", "(30, 10, 5, 1)"): (
+            "These are the strides of the default format. The elements were moved in memory."
+        ),
+        ("(1, 3, 2, 5)", "(30, 1, 3, 6)"): "Memory runs along a row first, then to the next row.",
+    },
+    right=[
+        ("torch.Size([1, 3, 2, 5])", "(30, 1, 15, 3)"),
+        ("torch.Size((1, 3, 2, 5))", "(30, 1, 15, 3)"),
+    ],
+)
+def test_channels_last():
+    """A picture: 1 in the batch, 3 channels, 2 rows of 5 pixels. Store it with the channels
+    last. Write its shape and its strides."""
+    image = torch.zeros(1, 3, 2, 5).to(memory_format=torch.channels_last)
+    assert tuple(image.shape) == answer((1, 3, 2, 5))
+    assert image.stride() == answer((30, 1, 15, 3))
+
+
+@koan(
+    claims=["B-4-33"],
+    see="torch.Tensor.expand",
+    hint=[
+        "A float32 takes four bytes. nbytes multiplies that by the number of elements.",
+        "How far must you step to meet the same element again?",
+    ],
+    why=(
+        "expand makes a view whose new dimension has stride 0: every step stays on the same "
+        "element. nbytes tells what it would take; the storage holds the column alone."
+    ),
+    wrong={
+        ("(1, 0)", "[40_000, 40_000, 40_000]"): "The large tensor is there for the eye only.",
+        ("(100, 1)", "[40_000, 400, 40_000]"): "With such steps it would leave its storage.",
+        ("(1, 0)", "[400, 400, 40_000]"): (
+            "nbytes counts elements as you see them. It does not ask the memory."
+        ),
+    },
+)
+def test_a_hundred_columns_from_one():
+    """Make a hundred columns from one, in two ways. Write the strides of `wide`. Then its
+    nbytes, the bytes in its storage, and the bytes in the storage of `copied`."""
+    column = torch.zeros(100, 1)
+    wide, copied = column.expand(100, 100), column.repeat(1, 100)
+    storages = [tensor.untyped_storage().nbytes() for tensor in (wide, copied)]
+    assert wide.stride() == answer((1, 0))
+    assert [wide.nbytes, *storages] == answer([40_000, 400, 40_000])
+
+
+@koan(
+    see="torch.Tensor.clone",
+    hint=[
+        "Four cells of the table are one cell of memory. What would a write mean?",
+        "The table needs memory of its own before you write, and the column must not change.",
+    ],
+    why=(
+        "PyTorch refuses to write where several elements share one memory cell. clone() (or "
+        "contiguous(), or repeat) gives each element its own."
+    ),
+    wrong={
+        "table = column.expand(3, 4).type_as(column)": (
+            "It copies when the dtype changes, so it helps now and then. Here nothing changes."
+        ),
+        "table = column.expand(3, 4).detach()": "It leaves the graph and keeps the memory.",
+        "table = column.clone().expand(3, 4)": "Still one cell for four elements.",
+    },
+    right=[
+        "table = column.expand(3, 4).contiguous()",
+        "table = column.repeat(1, 4)",
+        "table = column * torch.ones(4)",
+        "table = torch.cat([column] * 4, dim=1)",
+    ],
+)
+def test_write_into_an_expanded_tensor():
+    """Fill a table with a column, then write into its first row. PyTorch refuses. Repair the
+    marked line."""
+
+    def table_of(column):
+        # answer:
+        table = column.expand(3, 4).clone()
+        # given:
+        # table = column.expand(3, 4)
+        # end
+        table[0] = torch.arange(4.0)
+        return table
+
+    ones, primes = torch.ones(3, 1), torch.tensor([[2.0], [3.0], [5.0]])
+    assert table_of(ones).sum(dim=1).tolist() == [6.0, 4.0, 4.0]
+    assert table_of(primes).tolist() == [[0.0, 1.0, 2.0, 3.0], [3.0] * 4, [5.0] * 4]
+    assert primes.tolist() == [[2.0], [3.0], [5.0]]
+
+
+@koan(
+    see="torch.as_strided",
+    hint=[
+        "Row 2, column 2: which of the six elements would that be?",
+        "No index was used here, only shape and steps. Who could notice?",
+    ],
+    why=(
+        "The last element would be number 6 of 0 to 5. as_strided checks once, against the size "
+        "of the storage, so no later read can leave it."
+    ),
+    wrong={
+        "IndexError": "Too far, yes. But no index was used: it is the layout that is refused.",
+        "MemoryError": "Nothing was allocated. A view would only read what is there already.",
+    },
+)
+def test_one_step_too_far():
+    """as_strided takes any shape and any steps you like. These ones reach past the end of the
+    memory. Which exception does it raise?"""
+    x = torch.arange(6)
+    with pytest.raises(Exception) as caught:
+        x.as_strided((3, 3), (2, 1))
+    assert caught.type is answer(RuntimeError)
+
+
+@koan(
+    see="torch.Tensor.unfold",
+    hint=[
+        "How many windows fit? That gives the shape.",
+        "From window to window, and inside a window, you take the same step. How long is it?",
+        "x may itself be a part of something, with gaps. Ask it for its stride.",
+    ],
+    why=(
+        "Two dimensions may walk along the same memory with the same stride: windows overlap "
+        "and nothing is copied. unfold() does this for you."
+    ),
+    wrong={
+        "return x.as_strided((len(x) - size + 1, size), (1, 1))": (
+            "Right while the numbers of x are neighbours. The second x has gaps."
+        ),
+        "step = x.stride(0)\nreturn x.as_strided((len(x) - size + 1, size), (step, step), 0)": (
+            "The second x does not start where its storage starts."
+        ),
+        "return torch.stack([x[i : i + size] for i in range(len(x) - size + 1)])": (
+            "These are copies: they do not see what is written later."
+        ),
+        "step = x.stride(0)\nreturn x.as_strided((len(x) - size + 1, size), (size * step, step))": (
+            "Windows overlap: the next one starts one element further on, not a window further."
+        ),
+    },
+    right=[
+        "return x.unfold(0, size, 1)",
+        "(step,) = x.stride()\n"
+        "return torch.as_strided(x, (len(x) - size + 1, size), (step, step), x.storage_offset())",
+    ],
+)
+def test_windows_without_a_copy():
+    """A window of size 2 slides over [1, 3, 5]: [1, 3], then [3, 5]. Write all windows over x
+    as the rows of one tensor that copies nothing: a later write must show up in them."""
+
+    def windows(x, size):
+        # answer:
+        step = x.stride(0)
+        return x.as_strided((len(x) - size + 1, size), (step, step))
+        # end
+
+    x = torch.arange(6)
+    whole, odd = windows(x, 4), windows(x[1::2], 2)
+    assert whole.tolist() == [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
+    assert odd.tolist() == [[1, 3], [3, 5]]
+    x[3] = 30
+    assert whole[:, 1:].tolist() == [[1, 2, 30], [2, 30, 4], [30, 4, 5]]
+    assert odd.tolist() == [[1, 30], [30, 5]]

@@ -1,0 +1,259 @@
+"""In place: one memory, many names, and a counter of writes.
+
+Documents: A 4.2, B 2
+"""
+
+import pytest
+import torch
+
+from sensei import answer, koan
+
+
+@koan(
+    claims=["B-2-10"],
+    see="torch.Tensor.untyped_storage",
+    hint=[
+        "How many numbers does x hold?",
+        "Which dtype does randn give, and how wide is one number?",
+    ],
+    why="Six float32 numbers of four bytes each: taken and filled before the line ends.",
+    wrong={
+        "0": "Some say this line only promises a tensor and the memory comes later. "
+        "It is taken, and filled with samples, before randn returns.",
+        "6": "That counts numbers. nbytes() counts bytes.",
+        "48": "NumPy's randn makes float64. PyTorch's default is narrower.",
+    },
+)
+def test_the_memory_behind_a_fresh_tensor():
+    """To write in place, there must be a place. Nobody has used x yet: how many bytes are taken?"""
+    x = torch.randn(2, 3)
+    assert x.untyped_storage().nbytes() == answer(24)
+
+
+@koan(
+    see="torch.Tensor.add_",
+    hint=["Which lines write into memory x already had?", "Which line moves the name x?"],
+    why="x += 10 writes into the tensor both names share. x = x + 10 makes another tensor and "
+    "moves one name to it; from then on kept is alone with the old one.",
+    wrong={
+        "[30.0, 30.0]": "kept is no link to the name x. One of the three lines gives that name "
+        "to another tensor.",
+        "[0.0, 0.0]": "So it would be with Python's numbers, which cannot change. A tensor can.",
+        "[20.0, 20.0]": "True if both += lines reached the first tensor. When the last one runs, "
+        "where does x point?",
+    },
+)
+def test_two_names_for_one_tensor():
+    """Three lines that look alike. What does the other name see at the end?"""
+    x = torch.zeros(2)
+    kept = x
+    x += 10
+    x = x + 10
+    x += 10
+    assert kept.tolist() == answer([10.0, 10.0])
+
+
+@koan(
+    see="torch.autograd.graph.increment_version",
+    hint=[
+        "The counter asks one thing: was something written into x's memory?",
+        "Go line by line. Not every write has an underscore, and not every call is a write.",
+    ],
+    why="add_ and fill_, the index assignment and out= write into x; add returns something new.",
+    wrong={
+        "5": "One of these lines leaves x as it was, and gives you a result that nobody kept.",
+        "2": "An underscore marks a write, but a write can come without one.",
+        "3": "One kind of write is still missing. Which lines change what x holds?",
+    },
+)
+def test_how_many_writes_were_counted():
+    """A tensor counts the writes into it, in `_version`. A new tensor starts at 0."""
+    x = torch.zeros(3)
+    x.add_(1)
+    x.add(1)
+    x[0] = 7
+    torch.mul(x, 2, out=x)
+    x.fill_(5)
+    assert x._version == answer(4)
+
+
+@koan(
+    claims=["A-4.2-10"],
+    see="torch.Tensor.detach",
+    hint="detach() lets go of the history. Does that need new memory?",
+    why="detach() gives a second tensor over the same memory. Only clone() copies numbers.",
+    wrong={
+        "[1.0, 2.0, 3.0]": "Some say the detached tensor is a copy. It is another tensor over the "
+        "same numbers, so a write through one is seen through the other.",
+        "[9.0, 9.0, 9.0]": "The write went to one element only.",
+    },
+)
+def test_a_write_through_the_detached_tensor():
+    """Change the detached tensor, then look at the first one."""
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x.detach()
+    y[0] = 9
+    assert x.tolist() == answer([9.0, 2.0, 3.0])
+
+
+@koan(
+    see="torch.Tensor.clone",
+    hint=[
+        "The snapshot must have numbers of its own, and no flag.",
+        "No single method here does both.",
+    ],
+    why="detach() drops the flag, clone() copies the numbers. A snapshot needs both.",
+    wrong={
+        "snapshot = weight.clone()": "The numbers stay, but the copy still asks for gradients.",
+        "snapshot = weight.data": "An older way to let go of the history. It copies nothing.",
+    },
+    right=["snapshot = weight.clone().detach()"],
+)
+def test_a_snapshot_that_stays():
+    """The snapshot is wiped together with the weight. Repair the marked line: the snapshot keeps
+    its numbers and does not require grad."""
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+    # answer:
+    snapshot = weight.detach().clone()
+    # given:
+    # snapshot = weight.detach()
+    # end
+    torch.nn.init.zeros_(weight)
+    assert snapshot.tolist() == [1.0, 2.0]
+    assert not snapshot.requires_grad
+
+
+@koan(
+    see="torch.autograd.graph.increment_version",
+    hint=[
+        "The counter does not belong to single elements.",
+        "Four of the five share memory. But sharing memory is not yet sharing the counter.",
+    ],
+    why="Views and detach() share memory and counter, so autograd notices a write through any of "
+    "them. .data shares the memory only: its writes go unseen. clone() shares nothing.",
+    wrong={
+        "[1, 0, 1, 0, 0]": "True, tail's own numbers did not change. But the counter is kept for "
+        "the whole family, not for each part.",
+        "[1, 1, 0, 0, 0]": "detach() leaves the history, but it does not leave the family.",
+        "[1, 1, 1, 1, 0]": "One of them sees the new numbers and yet has a counter of its own.",
+    },
+)
+def test_who_noticed_the_write():
+    """One write through a slice. Give the five counters, in order."""
+    x = torch.zeros(4)
+    tail, detached, data, clone = x[2:], x.detach(), x.data, x.clone()
+    x[:2].add_(1)
+    counters = [t._version for t in (x, tail, detached, data, clone)]
+    assert counters == answer([1, 1, 1, 0, 0])
+
+
+@koan(
+    see="torch.Tensor.requires_grad_",
+    hint="A gradient tells what a very small step changes. Which numbers can take small steps?",
+    why="Whole numbers and bools have no small steps. Floats of every width have them, and so have "
+    "complex numbers.",
+    wrong={
+        "[torch.float16]": "Complex numbers change smoothly, too.",
+        "[torch.int64, torch.float16, torch.complex64]": "A whole number cannot take a small step.",
+        "[torch.int64, torch.float16, torch.bool, torch.complex64]": "The flag is more than a note "
+        "on the tensor: some dtypes are refused.",
+    },
+    right=["[torch.half, torch.cfloat]"],
+)
+def test_who_may_carry_the_flag():
+    """requires_grad_() sets a flag on the tensor itself. List the dtypes that accept it."""
+    able = []
+    for dtype in (torch.int64, torch.float16, torch.bool, torch.complex64):
+        try:
+            torch.zeros(1, dtype=dtype).requires_grad_()
+            able.append(dtype)
+        except RuntimeError:
+            pass
+    assert able == answer([torch.float16, torch.complex64])
+
+
+@koan(
+    see="torch.Tensor.detach",
+    hint=[
+        "Memory and flag are kept in different places: the flag sits on the tensor.",
+        "You need a second tensor over the same memory, and only then the flag.",
+    ],
+    why="The flag belongs to the tensor, the numbers to the storage. Two tensors over one storage "
+    "may disagree about the flag.",
+    wrong={
+        "y = x.requires_grad_()": "It returns x itself, so x has the flag as well.",
+        "y = x.clone().requires_grad_()": "The flags are right, but the numbers are a copy.",
+        "y = x\ny.requires_grad = True": "A second name is not a second tensor.",
+    },
+    right=["y = x.view(3).requires_grad_()", "y = x.detach()\ny.requires_grad = True"],
+)
+def test_one_memory_and_two_flags():
+    """Make y: the same memory as x, but only y requires grad."""
+    x = torch.zeros(3)
+    # answer:
+    y = x.detach().requires_grad_()
+    # end
+    assert [x.requires_grad, y.requires_grad] == [False, True]
+    x.fill_(8)
+    assert y.tolist() == [8.0, 8.0, 8.0]
+
+
+@koan(
+    see="torch.Tensor.requires_grad_",
+    hint=[
+        "Think of the graph as a tree. This tensor was made by you, not by an operation.",
+        "What is the outermost part of a tree called?",
+    ],
+    why="A leaf that requires grad is where gradients land. A recorded write would make it the "
+    "result of an operation, so PyTorch refuses.",
+    wrong={
+        "'non-leaf'": "Results of operations may be written in place. This tensor is no result.",
+        "'constant'": "A constant would need no gradient, and then the write would be allowed.",
+        "'frozen'": "A frozen parameter has the flag off, and then the write would be allowed.",
+    },
+)
+def test_a_write_that_is_refused():
+    """The message begins: "a ... Variable that requires grad". Which word did we leave out?"""
+    weight = torch.zeros(2, requires_grad=True)
+    with pytest.raises(Exception) as caught:
+        weight.add_(1)
+    assert str(caught.value).split()[1] == answer("leaf")
+
+
+@koan(
+    see="torch.Tensor.copy_",
+    hint=[
+        "The name inside load_ is yours alone; the memory is shared with the caller.",
+        "A recorded write is refused here. How do you write without recording?",
+        "The counter must see the write. One of the ways around the refusal hides it.",
+    ],
+    why="Under no_grad the write is not recorded, but it is counted. copy_ broadcasts and converts "
+    "the numbers; shape, dtype, flag and memory stay.",
+    wrong={
+        "parameter = values.float()": "This only moves the name inside the function.",
+        "parameter.copy_(values)": "PyTorch wants to record this write, and must refuse it.",
+        "parameter.data.copy_(values)": "The numbers arrive, but the counter does not see them.",
+        "with torch.no_grad():\n    parameter = parameter * 0 + values": "Nothing is recorded, "
+        "and nothing is written: this makes a new tensor.",
+    },
+    right=[
+        "with torch.no_grad():\n    parameter[:] = values",
+        "parameter.detach().copy_(values)",
+    ],
+)
+def test_load_new_numbers_into_a_parameter():
+    """Write load_: put the values into the parameter's own memory. The flag stays on, and each
+    call is one counted write."""
+
+    def load_(parameter, values):
+        # answer:
+        with torch.no_grad():
+            parameter.copy_(values)
+        # end
+
+    weight = torch.zeros(2, 2, requires_grad=True)
+    for count, row in enumerate([[1, 2], [3, 4]], start=1):
+        load_(weight, torch.tensor(row))
+        assert weight.tolist() == [row, row]
+        assert weight.requires_grad
+        assert weight._version == count

@@ -1,0 +1,198 @@
+"""The guide of a run: gathers the verdicts, checks that they add up, draws the screen.
+
+Lives in the main process only. With pytest-xdist the verdicts come from the workers,
+on their reports; without it, from this process. Only the guide writes the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import RenderableType
+from rich.rule import Rule
+from rich.text import Text
+
+from sensei import report as screen
+from sensei import words
+from sensei.book import Koan
+from sensei.paint import paint_pytest
+from sensei.state import State, load, save
+from sensei.verdict import Judgement, Tally, next_koan
+from sensei.workbook import Workbook, book_for
+
+
+@dataclass
+class Counts:
+    """What collection found: sent by a worker, or counted here."""
+
+    expected: int = 0
+    deselected: int = 0
+
+
+@dataclass(eq=False)  # pluggy keeps plugins in a set
+class Guide:
+    config: pytest.Config
+    counts: Counts
+    judgements: dict[str, Judgement] = field(default_factory=dict)  # of workbooks, by node id
+    judged: set[str] = field(default_factory=set)  # node ids, those of the book too
+    extras: dict[str, int] = field(default_factory=dict)
+    roots: dict[Path, Workbook] = field(default_factory=dict)
+    complaint: str = ""
+
+    # gathering ------------------------------------------------------------------------------------
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        data = getattr(report, "koan", None)
+        if data is None:
+            return
+        data = dict(data)
+        book, root = data.pop("book"), Path(data.pop("root"))
+        self.judged.add(report.nodeid)
+        if not book:
+            self.judgements[report.nodeid] = Judgement.from_json(data)
+            self.roots.setdefault(root, Workbook(root, book_for(root)))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        found = getattr(node, "workeroutput", {}).get("koans")
+        if found:
+            self.counts.expected, self.counts.deselected = found
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        tally = self._tally(session)
+        if not tally.adds_up:
+            self.complaint = words.DOES_NOT_ADD_UP.format(**vars(tally))
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _tally(self, session: pytest.Session) -> Tally:
+        counts, judged = self.counts, len(self.judged)
+        left = counts.expected - judged - counts.deselected
+        most = self.config.getoption("maxfail")
+        ended_early = (
+            bool(session.shouldstop or session.shouldfail)
+            or bool(most and session.testsfailed >= most)
+            or session.exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+            or bool(self.config.getoption("collectonly"))
+        )
+        return Tally(counts.expected, judged, counts.deselected, left if ended_early else 0)
+
+    # drawing --------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.complaint:
+            terminalreporter.write_line(self.complaint, red=True)
+        if self.config.getoption("reveal"):
+            return
+        for root, workbook in self.roots.items():
+            parts = self._screen(root, workbook, terminalreporter.verbosity)
+            paint_pytest(terminalreporter, [Text(""), *parts, Text("")])
+
+    def _screen(self, root: Path, workbook: Workbook, verbosity: int) -> list[RenderableType]:
+        state = load(root)
+        path = _in_order(workbook, self._of(root))
+        by_id = {j.id: j for j in path}
+        solved = {j.id for j in path if j.verdict == "solved"}
+        fresh = [j.id for j in path if j.id in solved - state.solved]
+        lost = [
+            j.id for j in path if j.id in state.solved and j.verdict not in ("solved", "asleep")
+        ]
+        now_solved = (state.solved - by_id.keys()) | solved
+        current = next_koan(path)
+        parts: list[RenderableType] = []
+        if verbosity >= 0:
+            parts += [self._map(workbook, path, now_solved), Text("")]
+        if fresh:
+            parts += [
+                screen.solved_lines([k for i in fresh if (k := workbook.book.find(i))]),
+                Text(""),
+            ]
+        if lost:
+            parts += [Text(words.WAS_SOLVED.format(ids=", ".join(lost)), style="yellow"), Text("")]
+        if current is None:
+            parts += self._all_solved(workbook, now_solved)
+        elif verbosity < -1:
+            parts.append(Text(f"{current.path}:{current.line}: {current.verdict}"))
+        else:
+            parts.append(self._card(workbook, current))
+        save(root, _new_state(state, path, now_solved, current))
+        return parts
+
+    def _of(self, root: Path) -> list[Judgement]:
+        prefix = [w for w in self.roots if w == root]
+        return [j for j in self.judgements.values() if len(self.roots) == 1 or _below(j, prefix)]
+
+    def _map(self, workbook: Workbook, path: list[Judgement], solved: set[str]) -> RenderableType:
+        groups = screen.group_counts(path, workbook.book.totals(), solved)
+        return screen.path_map(groups)
+
+    def _all_solved(self, workbook: Workbook, solved: set[str]) -> list[RenderableType]:
+        left = sum(workbook.book.totals().values()) - len(solved)
+        parts: list[RenderableType] = [
+            Rule(style="dim"),
+            Text(words.ALL_SOLVED, style="bold green"),
+        ]
+        if left > 0:
+            parts.append(Text(words.ALL_SOLVED_ELSEWHERE.format(open=left)))
+        return parts
+
+    def _card(self, workbook: Workbook, current: Judgement) -> RenderableType:
+        koan = workbook.book.find(current.id)
+        assert koan is not None
+        try:
+            data = (workbook.root / koan.group / koan.file).read_bytes()
+        except OSError:
+            data = b""
+        return screen.card(current, koan, data.decode(errors="replace"))
+
+
+def _below(judgement: Judgement, roots: list[Path]) -> bool:
+    return any(Path(judgement.path).resolve().is_relative_to(root.resolve()) for root in roots)
+
+
+def _in_order(workbook: Workbook, judgements: list[Judgement]) -> list[Judgement]:
+    """Judgements in the order of the path, however the workers sent them."""
+
+    def place(judgement: Judgement) -> tuple[int, int]:
+        key, _, name = judgement.id.partition("::")
+        names = [koan.name for koan in workbook.book.chapter(key).koans]
+        return workbook.book.keys.index(key), names.index(name)
+
+    return sorted(judgements, key=place)
+
+
+def _new_state(
+    old: State, path: list[Judgement], solved: set[str], current: Judgement | None
+) -> State:
+    koans = dict(old.koans)
+    for judgement in path:
+        if judgement.verdict == "not yet":
+            said = "\n".join(judgement.said)
+            koans[judgement.id] = {
+                **koans.get(judgement.id, {}),
+                "said": said,
+                "hint": judgement.hint,
+            }
+        elif judgement.verdict == "solved":
+            koans.pop(judgement.id, None)
+    return State(card=current.id if current else "", solved=solved, koans=koans)
+
+
+def current_koan(workbook: Workbook, state: State) -> Koan | None:
+    """The koan of the last card; without state, the first that is open in the source."""
+    known = workbook.book.find(state.card) if state.card else None
+    if known is not None:
+        return known
+    for chapter in workbook.book.chapters:
+        reading = workbook.read(chapter)
+        for koan in chapter.koans:
+            if reading is None or koan.name not in reading.koans:
+                return koan
+            if reading.koans[koan.name].state == "open":
+                return koan
+    return None

@@ -1,0 +1,317 @@
+"""From an item to a :class:`Judgement`: read, run where it can do no harm, conclude."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import sys
+import traceback
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from sensei import supervise, words
+from sensei.book import Koan
+from sensei.compare import same_answer
+from sensei.isolate import unspoiled
+from sensei.nodes import ExtraItem, KoanFile, KoanItem
+from sensei.verdict import Judgement, Ran, after_running, before_running
+
+DEADLINE = 60.0  # seconds, where no timeout mark says less
+IMPORT_DEADLINE = 60.0
+
+Reports = list[pytest.TestReport]
+
+
+def deadline_of(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("timeout")
+    value = (mark.args[0] if mark.args else mark.kwargs.get("timeout")) if mark else None
+    return float(value) if value else DEADLINE
+
+
+def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Reports]:
+    """Judge one koan. The reports are pytest's own, empty if it did not run."""
+    import_error = _import_error(item.file, forked)
+    verdict = before_running(
+        item.reading,
+        file_error=bool(item.file.reading.error or import_error or item.no_subject),
+        asleep=item.sleep is not None,
+    )
+    base = Judgement(
+        id=item.koan.id,
+        verdict=verdict or "open",
+        path=item.file.shown,
+        line=item.line,
+        said=item.reading.said,
+        said_line=item.reading.said_line,
+        tautology=item.reading.agrees_with_itself,
+        left_early=item.reading.leaves_early,
+        in_process=not forked,
+    )
+    if verdict == "open" and item.demonstrate:
+        ran, _ = run_koan(item, forked, learnt)
+        return replace(base, ran=ran), []
+    if verdict is not None:
+        return replace(base, detail=_detail(item, import_error)), []
+    ran, reports = run_koan(item, forked, learnt)
+    verdict = after_running(ran)
+    detail = ""
+    if verdict == "broken":
+        detail = _import_words(item.file, ran.line, ran.error_message)
+    judgement = replace(
+        base, verdict=verdict, ran=ran, seconds=ran.seconds, detail=detail, myth=_myth(item)
+    )
+    return judgement, reports
+
+
+def _myth(item: KoanItem) -> str:
+    said = item.reading.said
+    for wrong in item.koan.wrong:
+        if all(same_answer(a, b) for a, b in zip(said, wrong.answers)):
+            return wrong.reason
+    return ""
+
+
+def _detail(item: KoanItem, import_error: str) -> str:
+    """Broken, asleep and altered, each in one line that says what to do."""
+    file, reading = item.file, item.reading
+    where: dict[str, Any] = {"path": file.shown, "line": item.line, "id": item.koan.id}
+    if item.no_subject:
+        return item.no_subject
+    if file.reading.error:
+        where["line"] = file.reading.error_line
+        return words.SYNTAX.format(**where, message=file.reading.error)
+    if import_error:
+        return import_error
+    if reading.state == "missing":
+        return words.MISSING.format(**where, name=item.name)
+    if reading.state == "twice":
+        return words.TWICE.format(**where, name=item.name, detail=reading.detail)
+    if item.sleep:
+        return item.sleep.reason
+    if reading.state == "altered":
+        return words.ALTERED.format(**where, detail=reading.detail)
+    return ""
+
+
+# importing ----------------------------------------------------------------------------------------
+
+
+def _import_error(file: KoanFile, forked: bool) -> str:
+    """Why a changed file cannot be imported: tried once, in a child, before any koan of it."""
+    if file.reading.same_module or file.reading.error or not file.path.exists():
+        return ""
+    known = getattr(file, "_import_error", None)
+    if known is None:
+        if forked:
+            warm_up(file)
+            ended = supervise.run(lambda: _try_import(file), IMPORT_DEADLINE)
+            known = _import_verdict(file, ended)
+        else:
+            known = _said(file, _try_import(file))
+        file._import_error = known  # type: ignore[attr-defined]
+    return str(known)
+
+
+def _try_import(file: KoanFile) -> list[Any] | None:
+    try:
+        list(file.functions())
+    except BaseException as error:  # a learner's module may raise SystemExit, or skip
+        return _import_failure(file, error)
+    return None
+
+
+def _import_failure(file: KoanFile, error: BaseException) -> list[Any]:
+    cause = error.__cause__ or error.__context__ or error
+    lines = [n for n, _ in _own_lines(cause, file.path)]
+    message = f"{type(cause).__name__}: {cause}".split("\n")[0]
+    return [lines[-1] if lines else 1, message]
+
+
+def _import_verdict(file: KoanFile, ended: supervise.Ended) -> str:
+    if ended.how == "answered":
+        return _said(file, ended.answer)
+    line = _line_in(ended.traceback, file.path) or 1
+    ran = Ran("deadline" if ended.how == "deadline" else "died", ended.seconds, ended.cause, line)
+    return _import_words(file, line, words.stopped(ran))
+
+
+def _said(file: KoanFile, failure: list[Any] | None) -> str:
+    return _import_words(file, failure[0], failure[1]) if failure else ""
+
+
+def _import_words(file: KoanFile, line: int, message: str) -> str:
+    return words.IMPORT.format(path=file.shown, line=line, message=message)
+
+
+def warm_up(file: KoanFile) -> None:
+    """Import what the book's file imports, here, so that no child pays for it again."""
+    if getattr(file, "_warm", False):
+        return
+    file._warm = True  # type: ignore[attr-defined]
+    names = []
+    for node in ast.parse(file.chapter.template).body:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+    supervise.import_quietly(names)
+
+
+# running ------------------------------------------------------------------------------------------
+
+
+def run_koan(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Ran, Reports]:
+    """Run the real test behind a koan; return what happened and pytest's reports."""
+    deadline = deadline_of(item)
+    if not forked:
+        with unspoiled():
+            return _run_here(item)
+    warm_up(item.file)
+    ended = supervise.run(lambda: _in_child(item), deadline)
+    if ended.how != "answered":
+        line = _line_in(ended.traceback, item.path, item.name)
+        outcome = "deadline" if ended.how == "deadline" else "died"
+        return Ran(outcome, ended.seconds, ended.cause, line), []  # type: ignore[arg-type]
+    learn(ended.answer["modules"], learnt)
+    return _received(item, ended.answer["ran"], ended.answer["reports"])
+
+
+def learn(modules: list[str], learnt: set[str]) -> None:
+    """Import here what a child had to import, once."""
+    new = [name for name in modules if name not in learnt]
+    learnt.update(new)
+    supervise.import_quietly(new)
+
+
+def _in_child(item: KoanItem) -> dict[str, Any]:
+    with supervise.new_modules() as modules:
+        ran, reports = _run_here(item)
+    hook = item.config.hook.pytest_report_to_serializable
+    data = [hook(config=item.config, report=report) for report in reports]
+    return {"ran": vars(ran), "reports": data, "modules": sorted(modules)}
+
+
+def _received(item: KoanItem, ran: dict[str, Any], data: list[Any]) -> tuple[Ran, Reports]:
+    hook = item.config.hook.pytest_report_from_serializable
+    ran["error_lines"] = tuple((line, text) for line, text in ran["error_lines"])
+    return Ran(**ran), [hook(config=item.config, data=one) for one in data]
+
+
+def _run_here(item: KoanItem) -> tuple[Ran, Reports]:
+    try:
+        found = [node for node in item.file.functions() if node.name == item.name]
+    except BaseException as error:
+        line, message = _import_failure(item.file, error)
+        return Ran("unimportable", line=line, error_message=message), []
+    function = next((node for node in found if isinstance(node, pytest.Function)), None)
+    if function is None:
+        return Ran("unimportable", line=item.line, error_message=f"no test named {item.name}"), []
+    reports = runtestprotocol(function, log=False, nextitem=None)
+    return _ran(function, reports), reports
+
+
+ERROR = pytest.StashKey[tuple[str, str, tuple[tuple[int, str], ...]]]()
+
+
+def note_error(item: pytest.Item, error: BaseException) -> None:
+    """Keep what a koan raised: its type, its words, and the learner's lines on the way."""
+    lines = tuple(_own_lines(error, item.path))
+    item.stash[ERROR] = (type(error).__name__, str(error), lines)
+
+
+def _own_lines(error: BaseException, path: Path) -> list[tuple[int, str]]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [(f.lineno or 0, f.line or "") for f in frames if Path(f.filename) == path]
+
+
+def _ran(function: pytest.Item, reports: Reports) -> Ran:
+    call = next((report for report in reports if report.when == "call"), None)
+    bad = next((report for report in reports if not report.passed), None)
+    kind, message, lines = function.stash.get(ERROR, ("", "", ()))
+    seconds = call.duration if call else 0.0
+    printed = next((text for name, text in (call.sections if call else []) if "stdout" in name), "")
+    if bad is None:
+        return Ran("passed", seconds, printed=printed[:2000])
+    if kind == "Failed" and message.startswith("Timeout"):  # pytest-timeout's own words
+        line = lines[-1][0] if lines else 0
+        return Ran("deadline", seconds, line=line)
+    outcome = "skipped" if bad.skipped else "failed"
+    return Ran(outcome, seconds, "", 0, kind, message[:4000], lines, printed[:2000])  # type: ignore[arg-type]
+
+
+FAULT = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
+
+
+def _line_in(trace: str, path: Path, name: str = "") -> int:
+    """The innermost line of a file in what faulthandler wrote; 0 if it is not there."""
+    found = [match for match in FAULT.finditer(trace) if Path(match["path"]) == path]
+    return int(found[0]["line"]) if found else 0
+
+
+def seed(koan: Koan) -> None:
+    """The same random numbers for a koan in every run and every order, in koans/ and answers/."""
+    value = zlib.crc32(koan.id.encode())
+    random.seed(value)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(value)
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        torch.manual_seed(value)
+        torch.set_num_threads(1)  # tiny operations on a loaded machine: threads only spin
+
+
+# a learner's own tests ----------------------------------------------------------------------------
+
+
+def run_extra(item: ExtraItem, forked: bool, learnt: set[str]) -> Reports:
+    """Run a test of the learner's own as plain pytest, in a child where possible."""
+
+    def run() -> Reports:
+        found = [node for node in item.file.functions() if node.name == item.name]
+        tests = [test for node in found for test in _tests(node)]
+        return [r for test in tests for r in runtestprotocol(test, log=False, nextitem=None)]
+
+    if not forked:
+        with unspoiled():
+            return run()
+    warm_up(item.file)
+    to_data: Callable[..., Any] = item.config.hook.pytest_report_to_serializable
+    ended = supervise.run(
+        lambda: [to_data(config=item.config, report=report) for report in run()],
+        deadline_of(item),
+    )
+    if ended.how == "answered":
+        from_data = item.config.hook.pytest_report_from_serializable
+        return [from_data(config=item.config, data=data) for data in ended.answer]
+    how = "deadline" if ended.how == "deadline" else "died"
+    line = _line_in(ended.traceback, item.path)
+    text = words.stopped(Ran(how, ended.seconds, ended.cause, line))  # type: ignore[arg-type]
+    return [report(item, "call", "failed", text, ended.seconds)]
+
+
+def _tests(node: pytest.Item | pytest.Collector) -> list[pytest.Item]:
+    if isinstance(node, pytest.Item):
+        return [node]
+    return [test for child in node.collect() for test in _tests(child)]
+
+
+def report(
+    item: pytest.Item, when: Any, outcome: Any, longrepr: Any, seconds: float = 0.0
+) -> pytest.TestReport:
+    """A report of our own, in pytest's form."""
+    return pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords=dict.fromkeys(item.keywords, 1),
+        outcome=outcome,
+        longrepr=longrepr,
+        when=when,
+        duration=seconds,
+    )

@@ -1,0 +1,178 @@
+"""The pytest nodes of a koan file: its items come from the book, never from an import.
+
+A :class:`KoanItem` stands for each koan of the book, whatever the learner's file looks
+like. The real ``pytest.Function`` behind it is made only when the koan runs, in the
+process where it runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sensei.asleep import Sleep, missing_subject, sleep_of
+from sensei.book import Book, Chapter, Koan
+from sensei.compare import FileReading, Reading
+from sensei.workbook import Workbook, book_for
+
+
+class Shelf:
+    """Which folders are workbooks, and which are books. One per session."""
+
+    def __init__(self) -> None:
+        self._books: dict[Path, Book] = {}
+
+    def place(self, path: Path) -> tuple[Workbook, str] | None:
+        """The workbook (or the book itself) of a file or a group folder, and its key."""
+        file = path.suffix == ".py"
+        root = path.parent.parent if file else path.parent
+        key = f"{path.parent.name}/{path.name}" if file else path.name
+        if root not in self._books:
+            self._books[root] = book_for(root)
+        book = self._books[root]
+        if not book.root.is_dir() or not (key in book if file else key in book.groups):
+            return None
+        return Workbook(root, book), key
+
+
+class GroupDir(pytest.Directory):
+    """A group's folder. Files that the book has and the folder has not are koans too: broken."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        placed = self.config.stash[SHELF].place(self.path)
+        assert placed is not None
+        workbook, group = placed
+        promised = {k.split("/")[1] for k in workbook.book.keys if k.split("/")[0] == group}
+        here = {entry.name for entry in os.scandir(self.path) if entry.is_file()}
+        for name in sorted(promised | here):
+            path = self.path / name
+            if name not in here:
+                yield KoanFile.from_parent(self, path=path)
+            elif not self.ihook.pytest_ignore_collect(collection_path=path, config=self.config):
+                found = self.ihook.pytest_collect_file(file_path=path, parent=self)
+                yield from (node for nodes in found for node in _listed(nodes))
+
+
+def _listed(nodes: pytest.Collector | list[pytest.Collector]) -> list[pytest.Collector]:
+    return nodes if isinstance(nodes, list) else [nodes]
+
+
+SHELF = pytest.StashKey[Shelf]()
+
+
+class KoanFile(pytest.Module):
+    """One koan file of a workbook, or one answers file of the book."""
+
+    @cached_property
+    def placed(self) -> tuple[Workbook, str]:
+        placed = self.config.stash[SHELF].place(self.path)
+        assert placed is not None
+        return placed
+
+    @property
+    def workbook(self) -> Workbook:
+        return self.placed[0]
+
+    @cached_property
+    def chapter(self) -> Chapter:
+        return self.workbook.book.chapter(self.placed[1])
+
+    @property
+    def is_book(self) -> bool:
+        """An answers file: solved by definition, and shown as plain tests."""
+        return self.workbook.root.resolve() == self.workbook.book.root.resolve()
+
+    @cached_property
+    def reading(self) -> FileReading:
+        """What the learner's text says; of a book, that it is all filled."""
+        if self.is_book:
+            return FileReading(
+                {k.name: Reading("filled", k.line, said=k.answers) for k in self.chapter.koans}
+            )
+        try:
+            return self.workbook.read(self.chapter) or FileReading()
+        except OSError as error:
+            return FileReading(error=error.strerror or str(error), error_line=1)
+
+    @property
+    def shown(self) -> str:
+        """The file's path as a person types it, from where they stand."""
+        relative = os.path.relpath(self.path, self.config.invocation_params.dir)
+        return str(self.path) if relative.startswith("..") else relative
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        for koan in self.chapter.koans:
+            yield KoanItem.from_parent(self, name=koan.name, koan=koan)
+        for name in self.reading.extras:
+            yield ExtraItem.from_parent(self, name=name)
+
+    def functions(self) -> Iterator[pytest.Item | pytest.Collector]:
+        """Import the file, here and now, and collect its tests the way pytest does."""
+        yield from super().collect()
+
+    # pytest walks the parents of a running test and asks a module for its object. The
+    # learner's file is imported only where its koans run.
+
+
+class KoanItem(pytest.Item):
+    """One koan of the book, at its place in a learner's file."""
+
+    def __init__(self, *, koan: Koan, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.koan = koan
+        self.demonstrate = False  # run an open repair koan as given, to show its real error
+        for mark in koan.marks:
+            self.add_marker(getattr(pytest.mark, mark.name)(*mark.args, **dict(mark.kwargs)))
+
+    @property
+    def file(self) -> KoanFile:
+        assert isinstance(self.parent, KoanFile)
+        return self.parent
+
+    @property
+    def reading(self) -> Reading:
+        return self.file.reading.koans.get(self.name, Reading("missing"))
+
+    @cached_property
+    def sleep(self) -> Sleep | None:
+        return sleep_of(self.koan)
+
+    @property
+    def no_subject(self) -> str:
+        return missing_subject()
+
+    @property
+    def line(self) -> int:
+        """Where the koan stands in the file, or where its neighbours say it should."""
+        if self.reading.line:
+            return self.reading.line
+        names = [koan.name for koan in self.file.chapter.koans]
+        before = names[: names.index(self.name)]
+        lines = [self.file.reading.koans[n].line for n in before if n in self.file.reading.koans]
+        return max(lines, default=self.file.reading.error_line) or 1
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.line - 1, self.name
+
+    def runtest(self) -> None:
+        raise NotImplementedError("a koan is run by pytest_runtest_protocol")
+
+
+class ExtraItem(pytest.Item):
+    """A test, or a class of tests, that the learner added to a koan file."""
+
+    @property
+    def file(self) -> KoanFile:
+        assert isinstance(self.parent, KoanFile)
+        return self.parent
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, self.name
+
+    def runtest(self) -> None:
+        raise NotImplementedError("a learner's own test is run by pytest_runtest_protocol")

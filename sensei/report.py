@@ -1,0 +1,297 @@
+"""Verdicts in, text out: the map, what was solved since last time, and one card.
+
+Pure. Returns rich renderables; who prints them, and where, is somebody else's business.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from textwrap import dedent
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from sensei import words
+from sensei.book import BLANK, Koan
+from sensei.verdict import Judgement, Ran, Verdict, count
+
+BAR = 20  # cells
+
+
+@dataclass(frozen=True)
+class GroupCount:
+    """One line of the map. ``seen`` is False where the counts are those of an earlier run."""
+
+    name: str
+    solved: int
+    asleep: int
+    total: int
+    seen: bool = True
+
+
+def group_counts(
+    judgements: Sequence[Judgement], totals: Mapping[str, int], solved: set[str]
+) -> list[GroupCount]:
+    """The lines of the map. ``solved`` holds ids, of groups that were not run as last seen."""
+    lines = []
+    for name, total in totals.items():
+        mine = [j for j in judgements if j.id.startswith(name + "/")]
+        asleep = count(mine)["asleep"]
+        done = sum(1 for koan_id in solved if koan_id.startswith(name + "/"))
+        lines.append(GroupCount(name, done, asleep, total, seen=bool(mine)))
+    return lines
+
+
+def path_map(groups: Sequence[GroupCount]) -> RenderableType:
+    """The groups with their bars. A group of this run is bright, another one dim."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for group in groups:
+        style = "" if group.seen else "dim"
+        note = words.AS_LAST_SEEN if group.solved and not group.seen else ""
+        if group.asleep:
+            note = words.ASLEEP_COUNT.format(count=group.asleep)
+        awake = group.total - group.asleep
+        table.add_row(
+            Text(group.name, style=style),
+            bar(group.solved, awake, dim=not group.seen),
+            Text(f"{group.solved}/{awake}", style=style),
+            Text(note, style="dim"),
+        )
+    return table
+
+
+def bar(done: int, total: int, dim: bool = False) -> Text:
+    """A bar of BAR cells. Never full before all is done, never empty once something is."""
+    cells = 0 if not total else done * BAR // total
+    if done:
+        cells = max(cells, 1)
+    text = Text("█" * cells, style="green")
+    text.append("░" * (BAR - cells), style="bright_black")
+    if dim:
+        text.stylize("dim")
+    return text
+
+
+def solved_lines(koans: Sequence[Koan], limit: int = 5) -> RenderableType:
+    """What was solved since the last time, each with its reason."""
+    rows: list[RenderableType] = []
+    for koan in koans[:limit]:
+        line = Text()
+        line.append(f"{words.SOLVED_BECAUSE} ", style="bold green")
+        line.append(koan.name, style="bold")
+        rows += [line, Padding(Text(koan.why), (0, 0, 0, 2))]
+    if len(koans) > limit:
+        rows.append(Text(words.MORE_SOLVED.format(count=len(koans) - limit), style="dim"))
+    return Group(*rows)
+
+
+def card(judgement: Judgement, koan: Koan, source: str) -> RenderableType:
+    """The one card: where, what, the code, and what to do next.
+
+    ``source`` is the learner's file. No value of either side of an assertion is shown for
+    a koan whose blank asks for one.
+    """
+    where = Text()
+    where.append(f"{judgement.path}:{_marked_line(judgement)}", style="bold")
+    where.append(f"  {judgement.verdict}", style=words.STYLES[judgement.verdict])
+    parts: list[RenderableType] = [
+        Rule(words.NEXT_CARD, style="dim", align="left"),
+        where,
+        Text(koan.name, style="bold"),
+        Text(""),
+        Text(" ".join(koan.lesson.split())),
+        Text(""),
+    ]
+    code = code_of(source, koan.name, judgement)
+    if code is not None:
+        parts += [code, Text("")]
+    parts += [part for text in message(judgement, koan) for part in _paragraph(text)]
+    return Group(*parts)
+
+
+def _paragraph(text: tuple[str, str]) -> list[RenderableType]:
+    style, line = text
+    body: RenderableType = Text(line, style="" if style == "code" else style)
+    return [Padding(body, (0, 0, 0, 4)) if style == "code" else body]
+
+
+def message(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    """What the card says under the code, as (style, line)."""
+    return WRITERS[judgement.verdict](judgement, koan)
+
+
+def _broken(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    return [("red", judgement.detail)]
+
+
+def _asleep(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    return [("dim", judgement.detail)]
+
+
+def _altered(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    return [("yellow", judgement.detail), ("", words.RESTORE.format(id=koan.id))]
+
+
+def _open(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = []
+    if judgement.ran and judgement.ran.error_type:
+        lines += [("", words.AS_GIVEN), *_error(judgement.ran), ("", "")]
+    if koan.kind == "repair" or any(slot.given for slot in koan.slots):
+        todo = words.FILL_REPAIR
+    elif any(slot.region for slot in koan.slots):
+        todo = words.FILL_WRITE
+    else:
+        todo = words.FILL_BLANK if len(koan.slots) == 1 else words.FILL_BLANKS
+    return [*lines, ("", todo), ("dim", words.STUCK)]
+
+
+def _stopped(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    assert judgement.ran is not None
+    lines = [("red", words.stopped(judgement.ran)), *_printed(judgement.ran)]
+    if judgement.in_process:
+        lines.append(("dim", words.IN_PROCESS))
+    return [*lines, ("dim", words.STUCK)]
+
+
+def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    ran = judgement.ran
+    lines: list[tuple[str, str]] = []
+    asks = not any(slot.region for slot in koan.slots)
+    if asks:
+        lines += [("", words.YOU_SAID), *(("code", said) for said in judgement.said)]
+    lines.append(("bold yellow", words.PYTORCH_SAYS))
+    if judgement.tautology:
+        return [*lines, ("", words.AGREES_WITH_ITSELF)]
+    if judgement.left_early:
+        return [*lines, ("", words.LEFT_EARLY)]
+    if ran and ran.outcome == "skipped":
+        return [*lines, ("", words.SKIPPED)]
+    if ran and asks and ran.error_type not in ("AssertionError", ""):
+        if ran.error_type in READABLE:
+            error = f"{ran.error_type}: {_first_line(ran.error_message)}"
+            lines.append(("", words.UNREADABLE.format(error=error)))
+        else:
+            lines.append(("", words.OTHER_ERROR.format(type=ran.error_type)))
+    elif ran and not asks:
+        lines += _error(ran)
+    if judgement.myth:
+        lines.append(("", judgement.myth))
+    else:
+        shown = koan.hints[: max(judgement.hint, 1)]
+        lines += [("", words.HINT), *(("code", hint) for hint in shown[-1:])]
+    if ran:
+        lines += _printed(ran)
+    return [*lines, ("dim", words.STUCK)]
+
+
+# Errors that speak of the learner's own spelling, never of the truth.
+READABLE = ("NameError", "AttributeError", "ImportError", "ModuleNotFoundError", "Unsolved")
+
+
+def _solved(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
+    return [("green", koan.why)]
+
+
+WRITERS: dict[Verdict, Callable[[Judgement, Koan], list[tuple[str, str]]]] = {
+    "broken": _broken,
+    "asleep": _asleep,
+    "altered": _altered,
+    "open": _open,
+    "stopped": _stopped,
+    "not yet": _not_yet,
+    "solved": _solved,
+}
+
+
+def _error(ran: Ran) -> list[tuple[str, str]]:
+    """A real error, cut to the learner's own lines."""
+    lines = [("code", f"line {number}: {text}") for number, text in ran.error_lines]
+    message = "\n".join(ran.error_message.strip().split("\n")[:6])
+    return [*lines, ("code", f"{ran.error_type}: {message}".rstrip(": "))]
+
+
+def _printed(ran: Ran) -> list[tuple[str, str]]:
+    if not ran.printed.strip():
+        return []
+    lines = ran.printed.rstrip().split("\n")
+    return [("", words.YOU_PRINTED), *(("code", line) for line in lines[:10])]
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n")[0]
+
+
+def _marked_line(judgement: Judgement) -> int:
+    if judgement.verdict == "stopped" and judgement.ran and judgement.ran.line:
+        return judgement.ran.line
+    if judgement.verdict in ("open", "not yet") and judgement.said_line:
+        return judgement.said_line
+    return judgement.line
+
+
+def code_of(source: str, name: str, judgement: Judgement) -> RenderableType | None:
+    """The code of one koan as it stands, without its lesson, with the line in question marked."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+    found = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+    node = next(found, None)
+    if node is None:
+        return None
+    lines = source.replace("\r\n", "\n").split("\n")
+    first = node.body[0]
+    start = first.lineno
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and node.body[1:]:
+        start = (first.end_lineno or first.lineno) + 1
+    after = min((_top(n) for n in tree.body if n.lineno > node.lineno), default=len(lines) + 1)
+    end = after - 1
+    while end > start and (not lines[end - 1].strip() or not lines[end - 1].startswith(" ")):
+        end -= 1
+    text = dedent("\n".join(lines[start - 1 : end]))
+    marked = {_marked_line(judgement)}
+    if judgement.verdict == "open":
+        marked = {i for i in range(start, end + 1) if BLANK in lines[i - 1].split("#")[0]} or marked
+    return Syntax(
+        text,
+        "python",
+        line_numbers=True,
+        start_line=start,
+        highlight_lines=marked,
+        theme="ansi_dark",
+        background_color="default",
+        word_wrap=True,
+    )
+
+
+def _top(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def plain_card(judgement: Judgement, koan: Koan) -> str:
+    """The card as a few plain lines: what an IDE or junit shows for an unsolved koan."""
+    head = f"{judgement.path}:{_marked_line(judgement)} {koan.name}: {judgement.verdict}"
+    lesson = " ".join(koan.lesson.split())
+    body = [f"    {line}" if style == "code" else line for style, line in message(judgement, koan)]
+    return "\n".join([head, lesson, *body])
+
+
+def to_text(renderable: RenderableType, width: int = 80) -> str:
+    """A renderable as plain text, for tests that compare whole screens."""
+    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
+    console.print(renderable)
+    file = console.file
+    assert isinstance(file, StringIO)
+    return "\n".join(line.rstrip() for line in file.getvalue().split("\n"))

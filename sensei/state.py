@@ -1,0 +1,56 @@
+"""What sensei remembers between runs. Optional: every answer it gives can be junk or absent.
+
+Done is always computed from the files. The state only knows what cannot be seen there:
+which koan was on the last card, what was solved the last time, how many hints were shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sensei.workbook import STATE, write
+
+
+@dataclass
+class State:
+    card: str = ""  # id of the koan on the last card
+    solved: set[str] = field(default_factory=set)  # ids solved when last seen
+    koans: dict[str, dict[str, Any]] = field(default_factory=dict)  # id -> {"said", "hint"}
+
+    def known(self, koan_id: str) -> Mapping[str, Any]:
+        return self.koans.get(koan_id, {})
+
+
+def load(root: Path) -> State:
+    """The state of a workbook. Anything unreadable counts as never stored."""
+    try:
+        data = json.loads((root / STATE / "state.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return State()
+    if not isinstance(data, dict):
+        return State()
+    card, solved, koans = data.get("card"), data.get("solved"), data.get("koans")
+    return State(
+        card=card if isinstance(card, str) else "",
+        solved={s for s in solved if isinstance(s, str)} if isinstance(solved, list) else set(),
+        koans=(
+            {k: v for k, v in koans.items() if isinstance(v, dict)}
+            if isinstance(koans, dict)
+            else {}
+        ),
+    )
+
+
+def save(root: Path, state: State) -> None:
+    """Store the state; on a read-only disk, do without."""
+    data = {"card": state.card, "solved": sorted(state.solved), "koans": state.koans}
+    with suppress(OSError):
+        write(root / STATE / "state.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        ignore = root / STATE / ".gitignore"
+        if not ignore.exists():
+            write(ignore, "*\n")

@@ -1,0 +1,121 @@
+"""Every sentence that sensei says to a learner. One place, so that the voice stays one."""
+
+from __future__ import annotations
+
+from sensei.verdict import Ran, Verdict
+
+# what each verdict is called, in pytest's own three forms: letter and word
+LETTERS: dict[Verdict, str] = {
+    "broken": "b",
+    "asleep": "z",
+    "altered": "a",
+    "open": "_",
+    "stopped": "s",
+    "not yet": "n",
+    "solved": ".",
+}
+STYLES: dict[Verdict, str] = {
+    "broken": "red",
+    "asleep": "dim",
+    "altered": "yellow",
+    "open": "cyan",
+    "stopped": "red",
+    "not yet": "yellow",
+    "solved": "green",
+}
+
+TITLE = "the path"
+NEXT_CARD = "your next koan"
+ALL_SOLVED = "Every koan here is solved. Well walked."
+ALL_SOLVED_ELSEWHERE = "{open} koans wait in other groups: `pytest koans` shows the whole path."
+NOT_WRITTEN = "coming"
+AS_LAST_SEEN = "last seen"
+
+# what to do next, under the card's code
+FILL_BLANK = "Put what you believe in place of __ . Save, and run the same command again."
+FILL_BLANKS = "Put what you believe in place of each __ . Save, and run the same command again."
+FILL_REPAIR = "Change the lines under `# your turn:`. Save, and run the same command again."
+FILL_WRITE = (
+    "Write your lines in place of __ , under `# your turn:`. Save, and run the same command again."
+)
+STUCK = "Stuck? `koans hint` helps in steps; `koans docs` opens the manual."
+AS_GIVEN = "As it stands, PyTorch says:"
+YOU_SAID = "You said:"
+PYTORCH_SAYS = "PyTorch says: not yet."
+STOPS_HERE = "It stops in your file at:"
+YOU_PRINTED = "It printed:"
+HINT = "A hint:"
+AGREES_WITH_ITSELF = (
+    "You asked PyTorch to agree with itself: your answer asks the same tensor again. "
+    "Write down the value that you expect."
+)
+LEFT_EARLY = (
+    "Your lines leave the test before its last given line, so PyTorch was never asked. "
+    "Take the `return` out."
+)
+SKIPPED = "The koan was skipped, so PyTorch was never asked. Take the skip out."
+RESTORE = "`koans reset {id}` puts this koan back as it was given, and keeps a copy of your file."
+UNREADABLE = "Python cannot read your answer: {error}"
+OTHER_ERROR = "Comparing your answer raised {type}."
+IN_PROCESS = "(This ran inside pytest itself, not in a process of its own.)"
+SOLVED_BECAUSE = "solved"
+MORE_SOLVED = "... and {count} more"
+WAS_SOLVED = "Solved before, not now: {ids}"
+
+# counts
+OF = "{done} of {total} solved"
+ASLEEP_COUNT = "{count} asleep"
+EXTRA_TESTS = "Your own tests: {counts}."
+FILES_MISSING = "{path} is missing; `koans reset {id}` brings it back."
+DOES_NOT_ADD_UP = (
+    "The verdicts do not add up: {expected} koans in the files named, {judged} judged, "
+    "{deselected} deselected, {not_reached} not reached. Please report this."
+)
+
+# broken, asleep, altered
+SYNTAX = "{path}:{line}: Python cannot read this file: {message}"
+IMPORT = "{path}:{line}: importing this file failed: {message}"
+MISSING = "{path}:{line}: {name} is gone. `koans reset {id}` brings it back."
+TWICE = "{path}:{line}: {name} is defined twice ({detail}). Delete one of them."
+ALTERED = "{path}:{line}: {detail}"
+NO_TORCH = "torch is not installed here. Install it with: pip install 'torch>={minimum}'"
+OLD_TORCH = "torch {version} is too old for the koans: pip install 'torch>={minimum}'"
+NO_PACKAGE = "{package} is not installed here. Install it with: pip install {package}"
+NEEDS_CUDA = "needs a CUDA device, and there is none here"
+CUDA_REQUIRED = "KOANS_REQUIRE_CUDA=1 is set, and no CUDA device is here: this koan may not sleep."
+NEEDS_TORCH = "needs torch {spec}; this is {version}"
+NEEDS_PYTHON = "needs Python {spec}; this is {version}"
+NEEDS_PACKAGE = "needs the package {package}: pip install {package}"
+NEEDS_FORK = "needs a system that can fork a process"
+
+
+def stopped(ran: Ran) -> str:
+    """What happened to a koan that did not come to an end."""
+    where = f", at line {ran.line}" if ran.line else ""
+    if ran.outcome == "deadline":
+        return f"Stopped after {ran.seconds:.0f} s{where}: it did not come to an end."
+    if ran.signal.startswith("SIG"):
+        return f"The interpreter died with {ran.signal}{where}."
+    return f"The interpreter was ended ({ran.signal}){where}, before the koan was through."
+
+
+# commands -----------------------------------------------------------------------------------------
+
+NO_MORE_HINTS = "That was the last hint. `koans peek` shows an answer, if you want to see one."
+MORE_HINTS = "`koans hint` again gives the next one."
+PEEK_ASKS = "Show an answer to {name}? Another try may teach more. [y/N] "
+PEEK_KEPT = "Good. It stays hidden."
+PEEK_NEEDS_YES = "`koans peek` asks first; without a terminal say `koans peek --yes`."
+WHY_FIRST = "{name} is not solved yet. Its reason comes with the answer."
+RESET_DONE = "{id} is as it was given. Your old file: {backup}"
+RESET_NEW = "{path} was missing; it is back, as it was given."
+NO_CURRENT = "Every koan is solved: name the one you mean."
+UNKNOWN_TARGET = "{target} is no koan, file or group here. `koans list` shows them all."
+AMBIGUOUS_TARGET = "{target} could be {ids}. Say which: group/file::name."
+HOLDS_SOLUTIONS = "{path} holds your solutions; `koans build --force` replaces it, after a backup."
+CI_HOLDS_SOLUTIONS = (
+    "{path} holds solutions. Wonderful, and please keep them out of the pull request: "
+    "git checkout {path}"
+)
+BUILD_STALE = "{path} is not what {answers} makes of it; run `koans build`."
+BUILD_EXTRA = "{path} has no answers file; delete it."

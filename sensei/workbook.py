@@ -1,0 +1,245 @@
+"""The learner's files: write them from the book, keep what a learner wrote.
+
+The only module that writes below a workbook. Whatever it replaces, it backs up first.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sensei.book import BLANK, Book, Chapter, Koan, packaged_root
+from sensei.compare import FileReading, read_copy, region_lines
+
+STATE = ".sensei"  # the folder, at the workbook's root, for stored state and backups
+
+
+class WorkbookError(Exception):
+    """Something in the way of reading or writing a workbook; its text says what to do."""
+
+
+@dataclass(frozen=True)
+class Workbook:
+    """A folder of koan files and the book they come from."""
+
+    root: Path
+    book: Book
+
+    def path(self, chapter: Chapter) -> Path:
+        return self.root / chapter.group / chapter.file
+
+    def read(self, chapter: Chapter) -> FileReading | None:
+        """The learner's copy of a chapter; None where the file is missing."""
+        try:
+            return read_copy(self.path(chapter).read_bytes(), chapter)
+        except FileNotFoundError:
+            return None
+
+
+def book_for(workbook_root: Path) -> Book:
+    """The book of a workbook: the answers beside it (a clone), else those of this sensei."""
+    beside = workbook_root.parent / "answers"
+    return Book(beside if beside.is_dir() else packaged_root())
+
+
+def find_workbook(start: Path) -> Workbook:
+    """The workbook that a folder lies in, holds (as koans/), or is.
+
+    Raises WorkbookError when there is none.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        for root in (folder, folder / "koans"):
+            if not root.is_dir():
+                continue
+            book = book_for(root)
+            if book.root.is_dir() and root.resolve() != book.root.resolve():
+                if any((root / group).is_dir() for group in book.groups):
+                    return Workbook(root, book)
+    raise WorkbookError(f"no koans in {start}: change to the folder that holds koans/")
+
+
+# the text of a file -------------------------------------------------------------------------------
+
+
+def fill(chapter: Chapter, answers: Mapping[str, Sequence[str]]) -> str:
+    """A chapter's learner text with some koans answered: name -> one source per slot."""
+    text = chapter.template
+    tree = ast.parse(text)
+    edits: list[tuple[int, int, int, int, str]] = []
+    lines = text.split("\n")
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef) or node.name not in answers:
+            continue
+        places: list[tuple[int, int, int, int]] = []
+        regions = [
+            r for r in region_lines(text) if node.lineno < r[0] and r[1] <= _last(node, tree, lines)
+        ]
+        for name in ast.walk(node):
+            if isinstance(name, ast.Name) and name.id == BLANK:
+                if not any(start < name.lineno < end for start, end in regions):
+                    column = len(lines[name.lineno - 1].encode()[: name.col_offset].decode())
+                    places.append((name.lineno, column, name.lineno, column + len(BLANK)))
+        places += [(start + 1, 0, end, 0) for start, end in regions]
+        for place, source in zip(sorted(places), answers[node.name], strict=True):
+            region = place[3] == 0
+            edits.append(
+                (*place, _indented(source, lines[place[0] - 2]) if region else _inline(source))
+            )
+    for line, column, end_line, end_column, source in sorted(edits, reverse=True):
+        tail = lines[end_line - 1][end_column:] if end_column else None
+        head = lines[line - 1][:column]
+        if tail is None:
+            lines[line - 1 : end_line - 1] = source.split("\n") if source else []
+        else:
+            lines[line - 1 : end_line] = (head + source + tail).split("\n")
+    return "\n".join(lines)
+
+
+def _last(node: ast.FunctionDef, tree: ast.Module, lines: list[str]) -> int:
+    return min((n.lineno for n in tree.body if n.lineno > node.lineno), default=len(lines) + 1)
+
+
+def _indented(source: str, marker: str) -> str:
+    pad = marker[: len(marker) - len(marker.lstrip())]
+    return "\n".join((pad + line).rstrip() for line in (source or "pass").split("\n"))
+
+
+def _inline(source: str) -> str:
+    node = ast.parse(f"({source}\n)", mode="eval").body
+    loose = isinstance(node, ast.BoolOp | ast.IfExp | ast.Lambda | ast.Compare | ast.UnaryOp)
+    return f"({source})" if loose and not source.startswith("-") or "\n" in source else source
+
+
+def format_source(text: str, path: Path) -> str:
+    """What ``ruff format`` makes of a text. Raises WorkbookError when ruff is not installed."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", "format", "--quiet", "--stdin-filename", path, "-"],
+            input=text.encode(),
+            capture_output=True,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        message = error.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise WorkbookError(f"ruff could not format {path}: {message}") from error
+    return done.stdout.decode()
+
+
+def shipped_text(chapter: Chapter, path: Path) -> str:
+    """The file as a learner first gets it: formatted where ruff is installed."""
+    try:
+        return format_source(chapter.template, path)
+    except WorkbookError:
+        return chapter.template  # the same syntax tree, at most other line breaks
+
+
+# writing ------------------------------------------------------------------------------------------
+
+
+def backup(root: Path, path: Path) -> Path:
+    """Copy a learner's file below .sensei/backups; return where it went."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = root / STATE / "backups"
+    for number in range(10**6):
+        target = folder / (stamp + (f"-{number}" if number else "")) / path.relative_to(root)
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+            return target
+    raise WorkbookError(f"{folder} is full; delete old backups")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file in one step, so that a crash leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".new")
+    try:
+        temporary.write_bytes(text.encode(errors="surrogateescape"))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def reset(workbook: Workbook, koan: Koan) -> Path | None:
+    """Put one koan back as it was given, and its imports and helpers with it.
+
+    Every other koan stays as the learner has it. Returns the backup of the old file,
+    or None where the file was missing.
+    """
+    chapter = workbook.book.chapter(f"{koan.group}/{koan.file}")
+    path = workbook.path(chapter)
+    fresh = shipped_text(chapter, path)
+    if not path.exists():
+        write(path, fresh)
+        return None
+    saved = backup(workbook.root, path)
+    old = path.read_bytes().replace(b"\r\n", b"\n").decode(errors="surrogateescape")
+    write(path, with_koan(old, fresh, koan.name, [k.name for k in chapter.koans]))
+    return saved
+
+
+def with_koan(mine: str, fresh: str, name: str, order: Sequence[str]) -> str:
+    """A learner's text in which one koan, and the head of the file, are as given.
+
+    Works line by line, so it also mends a file that is no longer Python. The head (what
+    stands before the first koan) is replaced only where given lines of it are missing.
+    """
+    head, blocks = split_blocks(mine)
+    fresh_head, fresh_blocks = split_blocks(fresh)
+    new = next(text for known, text in fresh_blocks if known == name)
+    missing = [line for line in fresh_head.split("\n") if line not in head.split("\n")]
+    if missing:
+        kept = [line for line in head.split("\n") if line not in fresh_head.split("\n")]
+        head = fresh_head.rstrip("\n") + "\n" + "\n".join(kept).strip("\n")
+    at = [i for i, (known, _) in enumerate(blocks) if known == name]
+    if at:
+        blocks[at[0]] = (name, new)
+        blocks = [block for i, block in enumerate(blocks) if i not in at[1:]]
+    else:
+        before = order[: order.index(name)]
+        spots = [i for i, (known, _) in enumerate(blocks) if known in before]
+        blocks.insert(max(spots, default=-1) + 1, (name, new))
+    parts = [head.strip("\n"), *(text.strip("\n") for _, text in blocks)]
+    return "\n\n\n".join(part for part in parts if part) + "\n"
+
+
+_START = re.compile(r"(?:async )?def (\w+)|class (\w+)|[^\s#)\]}]")
+
+
+def split_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """A file as its head and its top-level blocks: (function name or "", text).
+
+    Decorators and comments above a definition belong to it.
+    """
+    blocks: list[tuple[str, list[str]]] = [("", [])]
+    pending: list[str] = []
+    in_string = False
+    for line in text.split("\n"):
+        quotes = line.count('"""') % 2 == 1
+        if in_string or (quotes and not line.startswith(("def", "class", "@"))):
+            in_string ^= quotes
+            blocks[-1][1].extend([*pending, line])
+            pending = []
+            continue
+        match = _START.match(line)
+        if match and (match.group(1) or match.group(2)):
+            blocks.append((match.group(1) or "", [*pending, line]))
+            pending = []
+        elif line.startswith("@") or (line.startswith("#") and len(blocks) > 1):
+            pending.append(line)
+        elif match and len(blocks) > 1 and not pending:
+            blocks.append(("", [line]))
+        else:
+            blocks[-1][1].extend([*pending, line])
+            pending = []
+    blocks[-1][1].extend(pending)
+    head = "\n".join(blocks[0][1])
+    return head, [(name, "\n".join(lines)) for name, lines in blocks[1:]]
