@@ -17,7 +17,7 @@ from rich.text import Text
 
 from sensei import report as screen
 from sensei import words
-from sensei.book import Koan
+from sensei.koan import Koan
 from sensei.paint import paint_pytest
 from sensei.state import State, load, save
 from sensei.verdict import Judgement, Tally, next_koan

@@ -17,10 +17,10 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from sensei import supervise, words
-from sensei.book import Koan
-from sensei.compare import same_answer
 from sensei.isolate import unspoiled
+from sensei.koan import Koan
 from sensei.nodes import ExtraItem, KoanFile, KoanItem
+from sensei.trees import same_answer
 from sensei.verdict import Judgement, Ran, after_running, before_running
 
 DEADLINE = 60.0  # seconds, where no timeout mark says less

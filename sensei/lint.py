@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sensei.book import BLANK, Chapter, Koan
-from sensei.compare import same_answer
+from sensei.koan import BLANK, Chapter, Koan
+from sensei.trees import same_answer
 
 FIXTURES = {"device", "tmp_path", "monkeypatch", "capsys", "recwarn", "benchmark"}
 MARKS = {"gpu", "slow", "tour", "timeout", "needs", "benchmark"}

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sensei.book import BLANK, Chapter, Koan
-from sensei.compare import region_lines, same_answer
+from sensei.koan import BLANK, Chapter, Koan
+from sensei.trees import region_lines, same_answer
 
 LAZY_BLANKS = ("None", "0", "True", "''", "...")
 

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from sensei.asleep import Sleep, missing_subject, sleep_of
-from sensei.book import Book, Chapter, Koan
+from sensei.book import Book
 from sensei.compare import FileReading, Reading
+from sensei.koan import Chapter, Koan
 from sensei.workbook import Workbook, book_for
 
 

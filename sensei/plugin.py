@@ -16,9 +16,9 @@ import pytest
 
 from sensei import report as screen
 from sensei import words
-from sensei.book import Koan
 from sensei.guide import Counts, Guide
 from sensei.judge import judge, note_error, report, run_extra, seed
+from sensei.koan import Koan
 from sensei.nodes import SHELF, ExtraItem, GroupDir, KoanFile, KoanItem, Shelf
 from sensei.state import State, load
 from sensei.supervise import FORKS_SAFELY

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from sensei.book import Chapter
+from sensei.koan import Chapter
 from sensei.mutants import Mutant, mutants
 from sensei.workbook import fill, write
 

@@ -15,8 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sensei.book import BLANK, Book, Chapter, Koan, packaged_root
-from sensei.compare import FileReading, read_copy, region_lines
+from sensei.book import Book, packaged_root
+from sensei.compare import FileReading, read_copy
+from sensei.koan import BLANK, Chapter, Koan
+from sensei.trees import region_lines
 
 STATE = ".sensei"  # the folder, at the workbook's root, for stored state and backups
 

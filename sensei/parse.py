@@ -1,0 +1,311 @@
+"""Read an answers file as text and as a syntax tree, without running it.
+
+Everything about a koan lives in its answers file. From the records made here the
+learner's text, the verdicts, the tests' mutants and the ledger's coverage are derived.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sensei.koan import (
+    ANSWER,
+    BLANK,
+    END,
+    GIVEN,
+    TURN,
+    BookError,
+    Chapter,
+    Kind,
+    Koan,
+    Mark,
+    Slot,
+    Wrong,
+)
+
+
+def read_chapter(path: Path) -> Chapter:
+    """Read an answers file. Raises BookError where it breaks the form of a koan."""
+    return parse_chapter(path.read_text(encoding="utf-8"), path)
+
+
+def parse_chapter(text: str, path: Path) -> Chapter:
+    """Like read_chapter, from text. ``path`` gives the group and file names."""
+    text = text.replace("\r\n", "\n")
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise BookError(path, error.lineno or 1, f"not Python: {error.msg}") from error
+    regions = _regions(text, path)
+    edits = [_sensei_import(node) for node in tree.body if _is_sensei_import(node)]
+    koans = []
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef):
+            if calls := _answer_calls(node):
+                raise BookError(path, calls[0].lineno, "a blank stands outside a koan function")
+            continue
+        card = _koan_call(node)
+        if card is None:
+            if calls := _answer_calls(node):
+                raise BookError(path, calls[0].lineno, f"{node.name} has a blank and no @koan(...)")
+            continue
+        mine = [region for region in regions if _inside(region, node, tree)]
+        koan, calls = _koan(text, path, node, card, mine)
+        koans.append(koan)
+        edits.append(_Edit(card.lineno, 0, (card.end_lineno or card.lineno) + 1, 0, ""))
+        edits += [_Edit(*_span(call, text), BLANK) for call in calls]
+    edits += [_Edit(r.start, 0, r.end + 1, 0, r.learner_text()) for r in regions]
+    for region in regions:
+        if not any(_inside(region, n, tree) for n in tree.body if isinstance(n, ast.FunctionDef)):
+            raise BookError(path, region.start, "an answer region stands outside a koan function")
+    return Chapter(path, text, _apply(text, edits), tuple(koans))
+
+
+def _koan(
+    text: str, path: Path, node: ast.FunctionDef, card: ast.Call, regions: list[_Region]
+) -> tuple[Koan, list[ast.Call]]:
+    fields = _fields(path, card)
+    calls = [c for c in _answer_calls(node) if not any(r.start < c.lineno < r.end for r in regions)]
+    places: list[tuple[int, int, Slot]] = [
+        (call.lineno, call.col_offset, Slot(_argument(text, path, call))) for call in calls
+    ]
+    places += [(r.start, 0, Slot(r.answer, True, r.given)) for r in regions]
+    slots = tuple(slot for _, _, slot in sorted(places, key=lambda place: place[:2]))
+    if not slots:
+        raise BookError(path, node.lineno, f"{node.name} has neither a blank nor a region")
+
+    def sources(value: object, field: str) -> tuple[str, ...]:
+        found = (value,) if isinstance(value, str) else value
+        if not isinstance(found, tuple) or not all(isinstance(part, str) for part in found):
+            raise BookError(path, card.lineno, f"{field}: an answer is a string or a tuple of them")
+        if len(found) != len(slots):
+            raise BookError(
+                path,
+                card.lineno,
+                f"{field}: {value!r} answers {len(found)} of {len(slots)} blanks; name them all",
+            )
+        return found
+
+    wrong = fields["wrong"]
+    if not isinstance(wrong, dict):
+        raise BookError(path, card.lineno, "wrong is a dict: source of a wrong answer -> reason")
+    hint = fields["hint"]
+    marks = tuple(m for d in node.decorator_list if (m := _mark(path, d)) is not None)
+    first = node.body[1].lineno if len(node.body) > 1 else node.lineno
+    return Koan(
+        group=path.parent.name,
+        file=path.name,
+        name=node.name,
+        kind=_kind(node, slots, marks),
+        lesson=ast.get_docstring(node) or "",
+        line=node.lineno,
+        slots=slots,
+        see=fields["see"],
+        hints=(hint,) if isinstance(hint, str) else tuple(hint),
+        why=fields["why"],
+        wrong=tuple(Wrong(sources(key, "wrong"), reason) for key, reason in wrong.items()),
+        right=tuple(sources(key, "right") for key in fields.get("right", ())),
+        claims=tuple(fields.get("claims", ())),
+        aliases=tuple(fields.get("aliases", ())),
+        marks=marks,
+        fixtures=tuple(argument.arg for argument in node.args.args),
+        body_lines=_body_lines(text, first, node.end_lineno or first),
+    ), calls
+
+
+REQUIRED = ("see", "hint", "why", "wrong")
+FIELDS = (*REQUIRED, "right", "claims", "aliases")
+
+
+def _fields(path: Path, card: ast.Call) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for keyword in card.keywords:
+        if keyword.arg not in FIELDS:
+            raise BookError(path, card.lineno, f"koan() does not know {keyword.arg!r}")
+        try:
+            fields[keyword.arg] = ast.literal_eval(keyword.value)
+        except ValueError as error:
+            raise BookError(
+                path, keyword.value.lineno, f"{keyword.arg} must be a plain literal"
+            ) from error
+    for name in REQUIRED:
+        if name not in fields:
+            raise BookError(path, card.lineno, f"koan() needs {name}=")
+    return fields
+
+
+def _kind(node: ast.FunctionDef, slots: tuple[Slot, ...], marks: tuple[Mark, ...]) -> Kind:
+    arguments = {argument.arg for argument in node.args.args}
+    if "benchmark" in arguments or any(m.name in ("timeout", "benchmark") for m in marks):
+        return "measure"
+    if any(slot.region and slot.given for slot in slots):
+        return "repair"
+    if any(slot.region for slot in slots):
+        return "write"
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.Assert) and _answer_calls(statement):
+            if any(isinstance(n, ast.Name) and n.id == "caught" for n in ast.walk(statement)):
+                return "error"
+    return "predict"
+
+
+def _body_lines(text: str, first: int, last: int) -> int:
+    """Lines of code, without blank lines, markers and commented-out given lines."""
+    lines = text.split("\n")[first - 1 : last]
+    return sum(1 for line in lines if line.strip() and not line.strip().startswith("#"))
+
+
+def _is_sensei_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "sensei" and node.level == 0
+
+
+def _koan_call(node: ast.FunctionDef) -> ast.Call | None:
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name):
+            if decorator.func.id == "koan":
+                return decorator
+    return None
+
+
+def _mark(path: Path, node: ast.expr) -> Mark | None:
+    call = node if isinstance(node, ast.Call) else None
+    target = call.func if call else node
+    if not ast.unparse(target).startswith("pytest.mark."):
+        return None
+    name = ast.unparse(target).removeprefix("pytest.mark.")
+    if call is None:
+        return Mark(name)
+    try:
+        args = tuple(ast.literal_eval(arg) for arg in call.args)
+        kwargs = tuple((str(k.arg), ast.literal_eval(k.value)) for k in call.keywords)
+    except ValueError as error:
+        raise BookError(path, node.lineno, f"mark {name}: plain literals only") from error
+    return Mark(name, args, kwargs)
+
+
+def _answer_calls(node: ast.AST) -> list[ast.Call]:
+    """Outermost ``answer(...)`` calls below a node, in source order."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "answer":
+        return [node]
+    found = [call for child in ast.iter_child_nodes(node) for call in _answer_calls(child)]
+    return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+
+
+def _argument(text: str, path: Path, call: ast.Call) -> str:
+    if len(call.args) != 1 or call.keywords:
+        raise BookError(path, call.lineno, "answer() takes exactly one value")
+    return ast.get_source_segment(text, call.args[0]) or ast.unparse(call.args[0])
+
+
+# regions ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Region:
+    start: int  # line of "# answer:"
+    end: int  # line of "# end"
+    indent: int
+    answer: str
+    given: str
+
+    def learner_text(self) -> str:
+        pad = " " * self.indent
+        lines = self.given.split("\n") if self.given else [BLANK]
+        body = "".join(f"{pad}{line}".rstrip() + "\n" for line in lines)
+        return f"{pad}{TURN}\n{body}{pad}{END}\n"
+
+
+def _inside(region: _Region, node: ast.FunctionDef, tree: ast.Module) -> bool:
+    # An answer that deletes its lines may stand after the last statement, as a mere comment;
+    # so the next statement of the module ends a function here, not its own last line.
+    after = min((n.lineno for n in tree.body if n.lineno > node.lineno), default=10**9)
+    return bool(region.indent) and node.lineno < region.start < after
+
+
+def _regions(text: str, path: Path) -> list[_Region]:
+    lines = text.split("\n")
+    regions: list[_Region] = []
+    start = given = None
+    for line, column in _markers(text):
+        word = lines[line - 1].strip()
+        if word == ANSWER and start is None:
+            start, given, indent = line, None, column
+        elif word == GIVEN and start is not None and given is None:
+            given = line
+        elif word == END and start is not None:
+            answer = dedent_block(lines[start : (given or line) - 1])
+            commented = [c.strip() for c in lines[given : line - 1]] if given else []
+            regions.append(_Region(start, line, indent, answer, _uncomment(path, line, commented)))
+            start = None
+        else:
+            raise BookError(path, line, f"{word!r} out of order: answer, then given, then end")
+    if start is not None:
+        raise BookError(path, start, f"{ANSWER!r} without {END!r}")
+    return regions
+
+
+def _markers(text: str) -> list[tuple[int, int]]:
+    return [
+        token.start
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT and token.string.rstrip() in (ANSWER, GIVEN, END)
+    ]
+
+
+def _uncomment(path: Path, line: int, commented: list[str]) -> str:
+    if not all(text.startswith("#") for text in commented):
+        raise BookError(path, line, "every given line is a comment: '# y[0] = 5.0'")
+    return "\n".join(text[2:] if text.startswith("# ") else text[1:] for text in commented)
+
+
+def dedent_block(lines: list[str]) -> str:
+    """Lines without their common indentation and without blank lines around them."""
+    filled = [line for line in lines if line.strip()]
+    margin = min((len(line) - len(line.lstrip()) for line in filled), default=0)
+    return "\n".join(line[margin:].rstrip() for line in lines).strip("\n")
+
+
+# text edits ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, order=True)
+class _Edit:
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+def _span(node: ast.expr, text: str) -> tuple[int, int, int, int]:
+    """Line and character columns of a node (``ast`` counts columns in UTF-8 bytes)."""
+    lines = text.split("\n")
+    end_line, end = node.end_lineno or node.lineno, node.end_col_offset or 0
+    return (
+        node.lineno,
+        len(lines[node.lineno - 1].encode()[: node.col_offset].decode()),
+        end_line,
+        len(lines[end_line - 1].encode()[:end].decode()),
+    )
+
+
+def _sensei_import(node: ast.stmt) -> _Edit:
+    end = (node.end_lineno or node.lineno) + 1
+    return _Edit(node.lineno, 0, end, 0, f"from sensei import {BLANK}\n")
+
+
+def _apply(text: str, edits: list[_Edit]) -> str:
+    lines = text.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    for edit in sorted(edits, reverse=True):
+        begin = starts[edit.line - 1] + edit.column
+        end = starts[edit.end_line - 1] + edit.end_column
+        text = text[:begin] + edit.text + text[end:]
+    return text
