@@ -20,7 +20,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from sensei import words
-from sensei.koan import Koan
+from sensei.records import Koan
 
 MINIMUM_TORCH = "2.6"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from sensei.koan import Chapter, Koan
 from sensei.parse import read_chapter
+from sensei.records import Chapter, Koan
 
 GROUP = re.compile(r"\d\d_[a-z]+$")
 

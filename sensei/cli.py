@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sensei.book import Book, packaged_root
-from sensei.koan import BookError, Chapter
 from sensei.lint import check_book, check_chapter, check_see
 from sensei.prove import rounds, run_round
+from sensei.records import BookError, Chapter
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

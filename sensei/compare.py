@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sensei.koan import BLANK, Chapter, Koan
 from sensei.match import Match, unwelcome
+from sensei.records import BLANK, Chapter, Koan
 from sensei.trees import (
     SCOPES,
     Definition,

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from sensei import report as screen
 from sensei import words
-from sensei.koan import Koan
 from sensei.paint import paint_pytest
+from sensei.records import Koan
 from sensei.state import State, load, save
 from sensei.verdict import Judgement, Tally, next_koan
 from sensei.workbook import Workbook, book_for

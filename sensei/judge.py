@@ -18,8 +18,8 @@ from _pytest.runner import runtestprotocol
 
 from sensei import supervise, words
 from sensei.isolate import unspoiled
-from sensei.koan import Koan
 from sensei.nodes import ExtraItem, KoanFile, KoanItem
+from sensei.records import Koan
 from sensei.trees import same_answer
 from sensei.verdict import Judgement, Ran, after_running, before_running
 

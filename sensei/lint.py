@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sensei.koan import BLANK, Chapter, Koan
+from sensei.records import BLANK, Chapter, Koan
 from sensei.trees import same_answer
 
 FIXTURES = {"device", "tmp_path", "monkeypatch", "capsys", "recwarn", "benchmark"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from sensei.koan import BLANK
+from sensei.records import BLANK
 from sensei.trees import SCOPES, Definition, bound_names, dump, without_strings
 
 

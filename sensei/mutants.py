@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sensei.koan import BLANK, Chapter, Koan
+from sensei.records import BLANK, Chapter, Koan
 from sensei.trees import region_lines, same_answer
 
 LAZY_BLANKS = ("None", "0", "True", "''", "...")

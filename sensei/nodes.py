@@ -18,7 +18,7 @@ import pytest
 from sensei.asleep import Sleep, missing_subject, sleep_of
 from sensei.book import Book
 from sensei.compare import FileReading, Reading
-from sensei.koan import Chapter, Koan
+from sensei.records import Chapter, Koan
 from sensei.workbook import Workbook, book_for
 
 

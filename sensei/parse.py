@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sensei.koan import (
+from sensei.records import (
     ANSWER,
     BLANK,
     END,

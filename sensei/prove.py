@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from sensei.koan import Chapter
 from sensei.mutants import Mutant, mutants
+from sensei.records import Chapter
 from sensei.workbook import fill, write
 
 RECORDER = '''\

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sensei import words
-from sensei.koan import BLANK, Koan
+from sensei.records import BLANK, Koan
 from sensei.verdict import Judgement, Ran, Verdict, count
 
 BAR = 20  # cells

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sensei.book import Book, packaged_root
 from sensei.compare import FileReading, read_copy
-from sensei.koan import BLANK, Chapter, Koan
+from sensei.records import BLANK, Chapter, Koan
 from sensei.trees import region_lines
 
 STATE = ".sensei"  # the folder, at the workbook's root, for stored state and backups

@@ -112,52 +112,6 @@ def test_the_data_of_a_transposed_tensor():
 
 
 @koan(
-    see="torch.Tensor.is_contiguous",
-    hint=[
-        "Contiguous: read in order, its elements are neighbours in memory, without a gap.",
-        "Cut rows, or cut columns. After which of the two are there gaps?",
-    ],
-    why=(
-        "Whole rows are neighbours in memory. Columns leave gaps, and a turned tensor jumps "
-        "to and fro. A dimension of size 1 never counts: nobody steps along it."
-    ),
-    wrong={
-        "solid = x[1]\nbroken = x[1:2].t()": (
-            "A single row, turned, still reads its four numbers one after the other."
-        ),
-        "solid = x[:2, :2]\nbroken = x[1]": (
-            "Side by side when printed as a square, yet two numbers of x lie between the rows."
-        ),
-        "solid = torch.zeros(4)\nbroken = torch.zeros(2, 4)[:, :2]": (
-            "The layout is right, but these read other memory than that of x."
-        ),
-        "solid = x[1]\nbroken = x[1].flip(0)": "No stride is negative here, so flip() copies.",
-        "solid = x[:2, :2].contiguous()\nbroken = x[:2, :2]": (
-            "contiguous() had to copy: this one no longer sees what happens to x."
-        ),
-    },
-    right=[
-        "solid = x[2]\nbroken = x[1:, 2:]",
-        "solid = x[0].view(2, 2)\nbroken = x[0].view(2, 2).t()",
-        "solid = x.flatten()[3:7]\nbroken = x.view(6, 2)[:4, 0]",
-    ],
-)
-def test_cut_with_and_without_gaps():
-    """Cut two views of four elements out of x: `solid`, which is contiguous, and `broken`,
-    which is not. Copies do not count: both must see what happens to x."""
-    x = torch.arange(12).reshape(3, 4)
-    # answer:
-    solid = x[1]
-    broken = x[:2, :2]
-    # end
-    assert [solid.numel(), broken.numel()] == [4, 4]
-    for number in (100, 7):
-        x.fill_(number)
-        assert solid.unique().tolist() == broken.unique().tolist() == [number]
-    assert solid.is_contiguous() and not broken.is_contiguous()
-
-
-@koan(
     claims=["B-4-17"],
     see="torch.Tensor.view",
     hint=[
@@ -218,6 +172,46 @@ def test_safe_behind_contiguous():
     x.contiguous().zero_()
     t.contiguous().zero_()
     assert [x.sum().item(), t.sum().item()] == answer([0.0, 6.0])
+
+
+@koan(
+    see="torch.Tensor.is_contiguous",
+    hint=[
+        "contiguous() writes row after row. In which tensor are the columns of x its rows?",
+        "Three small steps. The last one brings the shape back and moves nothing.",
+    ],
+    why=(
+        "Shape and layout are two things. Turn, put the turned one in order, turn back: the "
+        "numbers read as before and lie column after column. Fortran and MATLAB store so."
+    ),
+    wrong={
+        "return x.contiguous()": "x is in order already, row after row, so nothing happens.",
+        "return x.t().contiguous()": "The memory is right. But now rows and columns are swapped.",
+        "return x.t().t()": "Two turns only swap the strides twice. Nobody wrote to memory.",
+        "return x.as_strided(x.shape, (1, len(x)))": (
+            "The right strides, over numbers that were never moved: they read in a wrong order."
+        ),
+        "return x.t().reshape(x.shape)": "reshape keeps the reading order, so the places change.",
+    },
+    right=[
+        "return x.mT.contiguous().mT",
+        "return x.t().clone(memory_format=torch.contiguous_format).t()",
+        "return torch.empty_strided(x.shape, (1, len(x)), dtype=x.dtype).copy_(x)",
+    ],
+)
+def test_store_column_after_column():
+    """Return a matrix that equals x in every place, but lies in memory column after column,
+    without a gap."""
+
+    def by_columns(x):
+        # answer:
+        return x.t().contiguous().t()
+        # end
+
+    for x in (torch.arange(6).reshape(2, 3), torch.arange(20).reshape(5, 4)):
+        y = by_columns(x)
+        assert y.tolist() == x.tolist()
+        assert y.stride() == (1, len(x))
 
 
 @koan(
