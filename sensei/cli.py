@@ -4,67 +4,101 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from sensei import authors, learner
 from sensei.book import Book, packaged_root
-from sensei.lint import check_book, check_chapter, check_see
-from sensei.prove import rounds, run_round
 from sensei.records import BookError, Chapter
+from sensei.workbook import WorkbookError, find_workbook
+
+DESCRIPTION = """\
+Learn PyTorch by predicting what it does. `pytest koans` judges your answers;
+these commands help on the way. A TARGET is a koan, a file or a group; without
+one, the koan of the last card is meant.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="koans", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check", help="lint the answers files")
-    check.add_argument("files", nargs="*", type=Path)
-    prove = commands.add_parser("prove", help="run every answer, wrong and lazy, of some files")
-    prove.add_argument("files", nargs="+", type=Path)
-    options = parser.parse_args(arguments)
+    """Run one command. Returns the exit status: 0, 1 for "no", 2 for a wrong call."""
+    options = _parser().parse_args(arguments)
     try:
-        chapters = _chapters(options.files)
-    except BookError as error:
-        print(error)
+        return int(options.run(options))
+    except (WorkbookError, BookError) as error:
+        print(error, file=sys.stderr)
         return 1
-    if options.command == "check":
-        return _check(chapters, whole=not options.files)
-    return _prove(chapters)
+    except PermissionError as error:
+        print(f"{error.filename}: may not be written here ({error.strerror})", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="koans", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(name: str, text: str, target: str = "") -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        if target:
+            sub.add_argument("target", nargs=target, metavar="TARGET")
+        return sub
+
+    hint = command("hint", "one more hint for a koan", "?")
+    hint.set_defaults(run=lambda o: learner.hint(find_workbook(Path.cwd()), o.target))
+    peek = command("peek", "show an answer, after asking", "?")
+    peek.add_argument("--yes", action="store_true", help="do not ask")
+    peek.set_defaults(run=lambda o: learner.peek(find_workbook(Path.cwd()), o.target, o.yes))
+    why = command("why", "the reason behind a solved koan", "?")
+    why.set_defaults(run=lambda o: learner.why(find_workbook(Path.cwd()), o.target))
+    docs = command("docs", "PyTorch's own manual for a koan, offline", "?")
+    docs.set_defaults(run=lambda o: learner.docs(find_workbook(Path.cwd()), o.target))
+    listing = command("list", "all koans and how they stand", "?")
+    listing.set_defaults(run=lambda o: learner.list_koans(find_workbook(Path.cwd()), o.target))
+    reset = command("reset", "put a koan, file or group back as given (with a backup)", "+")
+    reset.set_defaults(run=lambda o: learner.reset_koans(find_workbook(Path.cwd()), o.target))
+
+    build = command("build", "for contributors: write koans/ from answers/")
+    build.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
+    build.add_argument("--force", action="store_true", help="replace solved files, after a backup")
+    build.set_defaults(
+        run=lambda o: authors.build(_book(), _book().root.parent / "koans", o.check, o.force)
+    )
+    check = command("check", "for contributors: lint the answers files")
+    check.add_argument("files", nargs="*", type=Path)
+    check.add_argument("-v", "--verbose", action="store_true", help="new API names of each koan")
+    check.set_defaults(
+        run=lambda o: authors.check(_book(), _chapters(o.files), not o.files, o.verbose)
+    )
+    new = command("new", "for contributors: a scaffold, group/test_01_file.py::test_name")
+    new.add_argument("target", metavar="TARGET")
+    new.set_defaults(run=lambda o: authors.new(_book(), o.target))
+    prove = command("prove", "for contributors: run every answer, wrong and lazy answer of files")
+    prove.add_argument("files", nargs="*", type=Path)
+    prove.set_defaults(run=lambda o: authors.prove(_chapters(o.files)))
+    return parser
+
+
+def _book() -> Book:
+    """The book of the clone we stand in, else the one that came with this sensei."""
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        if (folder / "answers").is_dir() and (folder / "sensei").is_dir():
+            return Book(folder / "answers")
+    return Book(packaged_root())
 
 
 def _chapters(files: Sequence[Path]) -> list[Chapter]:
     if not files:
-        return list(Book(packaged_root()).chapters)
+        return list(_book().chapters)
     chapters = []
     for file in files:
         file = file.resolve()
+        if not file.is_file():
+            raise WorkbookError(f"{file}: there is no such answers file")
         chapters.append(Book(file.parent.parent).chapter(f"{file.parent.name}/{file.name}"))
     return chapters
-
-
-def _check(chapters: list[Chapter], whole: bool) -> int:
-    offences = [str(o) for chapter in chapters for o in check_chapter(chapter)]
-    if whole:
-        offences += [str(o) for o in check_book(chapters)]
-    for chapter in chapters:
-        for koan in chapter.koans:
-            if said := check_see(koan):
-                offences.append(f"{chapter.path}:{koan.line}: {koan.name}: {said}")
-    print("\n".join(offences) or "clean")
-    return 1 if offences else 0
-
-
-def _prove(chapters: list[Chapter]) -> int:
-    bad = total = 0
-    for chosen in rounds(chapters):
-        with tempfile.TemporaryDirectory() as folder:
-            for result in run_round(Path(folder), chosen):
-                total += 1
-                if not result.as_expected:
-                    bad += 1
-                    print(f"{result.verdict}: {result.mutant}")
-    print(f"{total} mutants, {bad} not as expected")
-    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from rich.text import Text
 from sensei import report as screen
 from sensei import words
 from sensei.paint import paint_pytest
-from sensei.records import Koan
 from sensei.state import State, load, save
 from sensei.verdict import Judgement, Tally, next_koan
 from sensei.workbook import Workbook, book_for
@@ -181,18 +180,3 @@ def _new_state(
         elif judgement.verdict == "solved":
             koans.pop(judgement.id, None)
     return State(card=current.id if current else "", solved=solved, koans=koans)
-
-
-def current_koan(workbook: Workbook, state: State) -> Koan | None:
-    """The koan of the last card; without state, the first that is open in the source."""
-    known = workbook.book.find(state.card) if state.card else None
-    if known is not None:
-        return known
-    for chapter in workbook.book.chapters:
-        reading = workbook.read(chapter)
-        for koan in chapter.koans:
-            if reading is None or koan.name not in reading.koans:
-                return koan
-            if reading.koans[koan.name].state == "open":
-                return koan
-    return None

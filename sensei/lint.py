@@ -134,6 +134,8 @@ def _check_koan(chapter: Chapter, koan: Koan, claims: Collection[str] | None) ->
             for right in koan.right
         ):
             yield f"{' / '.join(wrong.answers)} is both wrong and right"
+    if "TODO" in ast.unparse(function) or any("TODO" in text for text in _texts(koan)):
+        yield "there is a TODO left in it"
     yield from _check_sources(koan)
     yield from _check_secrets(koan)
     for mark in koan.marks:
@@ -150,6 +152,11 @@ def _check_koan(chapter: Chapter, koan: Koan, claims: Collection[str] | None) ->
         if name not in FIXTURES:
             yield f"unknown fixture {name}: one of {', '.join(sorted(FIXTURES))}"
     yield from _check_code(koan, function)
+
+
+def _texts(koan: Koan) -> list[str]:
+    wrong = [text for w in koan.wrong for text in (w.reason, *w.answers)]
+    return [koan.see, koan.why, *koan.hints, *wrong]
 
 
 def _check_sources(koan: Koan) -> Iterator[str]:

@@ -49,7 +49,7 @@ def group_counts(
     return lines
 
 
-def path_map(groups: Sequence[GroupCount]) -> RenderableType:
+def path_map(groups: Sequence[GroupCount], seen_note: bool = True) -> RenderableType:
     """The groups with their bars. A group of this run is bright, another one dim."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
@@ -58,7 +58,7 @@ def path_map(groups: Sequence[GroupCount]) -> RenderableType:
     table.add_column()
     for group in groups:
         style = "" if group.seen else "dim"
-        note = words.AS_LAST_SEEN if group.solved and not group.seen else ""
+        note = words.AS_LAST_SEEN if seen_note and group.solved and not group.seen else ""
         if group.asleep:
             note = words.ASLEEP_COUNT.format(count=group.asleep)
         awake = group.total - group.asleep

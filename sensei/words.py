@@ -104,6 +104,7 @@ def stopped(ran: Ran) -> str:
 NO_MORE_HINTS = "That was the last hint. `koans peek` shows an answer, if you want to see one."
 MORE_HINTS = "`koans hint` again gives the next one."
 PEEK_ASKS = "Show an answer to {name}? Another try may teach more. [y/N] "
+NOTHING_HERE = "(delete these lines)"
 PEEK_KEPT = "Good. It stays hidden."
 PEEK_NEEDS_YES = "`koans peek` asks first; without a terminal say `koans peek --yes`."
 WHY_FIRST = "{name} is not solved yet. Its reason comes with the answer."

@@ -132,7 +132,7 @@ def test_two_addresses():
     },
 )
 def test_number_the_pieces():
-    """Ask for four pieces of six elements, and write 1, 2, ... at the start of each. Predict x."""
+    """Six elements, and four pieces are asked for. The loop numbers the pieces. Predict x."""
     x = torch.zeros(6)
     for number, piece in enumerate(x.chunk(4), start=1):
         piece[0] = number
@@ -167,7 +167,7 @@ def test_number_the_pieces():
 def test_flatten_four_views():
     """flatten keeps the address when it can give a view, and copies when it must.
 
-    Which names stay?
+    Which names end up in the list?
     """
     x = torch.zeros(4, 5)
     views = {

@@ -257,7 +257,7 @@ def test_every_row_adds_up_to_one():
     right=["a = b * a", "a = a.repeat(2, 1)\na *= b"],
 )
 def test_the_left_side_does_not_stretch():
-    """a * b broadcasts; a *= b refuses. Repair the marked line so that a is the product."""
+    """The product has two rows, a has one. Repair the marked line: a becomes the product."""
     a = torch.tensor([[2, 3, 5]])
     b = torch.tensor([[1], [10]])
     # answer:

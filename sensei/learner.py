@@ -1,0 +1,157 @@
+"""The learner's commands: hint, peek, why, docs, list, reset. Each prints and returns 0 or 1."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pydoc
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from sensei import report as screen
+from sensei import words
+from sensei.lint import resolve
+from sensei.paint import fit, paint_stdout
+from sensei.records import Koan
+from sensei.state import State, load, save
+from sensei.targets import koans_of, one_koan
+from sensei.workbook import Workbook, reset
+
+Say = Callable[[str], None]
+
+
+def say(text: str) -> None:
+    """Print, whatever the terminal can show."""
+    print(fit(text, getattr(sys.stdout, "encoding", None) or "utf-8"))
+
+
+def hint(workbook: Workbook, target: str | None) -> int:
+    """One more hint at each call; those before it are shown again."""
+    state = load(workbook.root)
+    koan = one_koan(workbook, state, target)
+    known = state.koans.setdefault(koan.id, {})
+    asked = known.get("asked")
+    step = min((asked if isinstance(asked, int) else 0) + 1, len(koan.hints))
+    lines: list[RenderableType] = [_head(koan)]
+    for number, text in enumerate(koan.hints[:step], 1):
+        lines.append(Padding(Text(f"{number}. {text}"), (0, 0, 0, 2)))
+    last = words.NO_MORE_HINTS if step == len(koan.hints) else words.MORE_HINTS
+    paint_stdout([*lines, Text(last, style="dim")])
+    known["asked"] = step
+    save(workbook.root, state)
+    return 0
+
+
+def peek(workbook: Workbook, target: str | None, yes: bool) -> int:
+    """Show the book's answer, after asking."""
+    koan = one_koan(workbook, load(workbook.root), target)
+    if not yes:
+        if not sys.stdin.isatty():
+            say(words.PEEK_NEEDS_YES)
+            return 1
+        try:
+            said = input(words.PEEK_ASKS.format(name=koan.name))
+        except EOFError:
+            said = ""
+        if said.strip().lower() not in ("y", "yes"):
+            say(words.PEEK_KEPT)
+            return 0
+    paint_stdout([_head(koan)])
+    for slot in koan.slots:
+        paint_stdout([Padding(Text(slot.answer or words.NOTHING_HERE), (0, 0, 0, 2))])
+    return 0
+
+
+def why(workbook: Workbook, target: str | None) -> int:
+    """The reason of a solved koan."""
+    state = load(workbook.root)
+    koan = _last_solved(workbook, state) if target is None else None
+    koan = koan or one_koan(workbook, state, target)
+    if koan.id not in state.solved:
+        say(words.WHY_FIRST.format(name=koan.name))
+        return 1
+    paint_stdout([_head(koan), Padding(Text(koan.why), (0, 0, 0, 2))])
+    return 0
+
+
+def _last_solved(workbook: Workbook, state: State) -> Koan | None:
+    """The solved koan nearest before the current one: the reason just earned."""
+    ids = [koan.id for koan in workbook.book.koans]
+    end = ids.index(state.card) if state.card in ids else len(ids)
+    solved = [koan_id for koan_id in ids[:end] if koan_id in state.solved]
+    return workbook.book.find(solved[-1]) if solved else None
+
+
+def docs(workbook: Workbook, target: str | None) -> int:
+    """The real docstring of what a koan is about, from the installed torch."""
+    koan = one_koan(workbook, load(workbook.root), target)
+    try:
+        found = resolve(koan.see)
+    except LookupError as error:
+        say(str(error))
+        return 1
+    try:
+        signature = str(inspect.signature(found))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        signature = ""
+    text = f"{koan.see}{signature}\n\n{inspect.getdoc(found) or ''}\n"
+    if sys.stdout.isatty():
+        pydoc.pager(text)
+    else:
+        say(text)
+    return 0
+
+
+def list_koans(workbook: Workbook, target: str | None) -> int:
+    """Every koan with what its file says; solved as the last run saw it."""
+    state = load(workbook.root)
+    koans = koans_of(workbook, target or "")
+    groups = screen.group_counts([], workbook.book.totals(), state.solved)
+    lines: list[RenderableType] = []
+    key = ""
+    readings = {}
+    for koan in koans:
+        file = f"{koan.group}/{koan.file}"
+        if file != key:
+            key = file
+            lines.append(Text(file, style="bold"))
+            readings[file] = workbook.read(workbook.book.chapter(file))
+        reading = readings[file]
+        found = reading.koans.get(koan.name) if reading else None
+        word: str = found.state if found else "missing"
+        if word == "filled" and koan.id in state.solved:
+            word = "solved"
+        line = Text(f"  {word:8} {koan.name}", style="green" if word == "solved" else "")
+        line.append(f"  {koan.kind}", style="dim")
+        lines.append(line)
+    paint_stdout([*lines, Text(""), screen.path_map(groups, seen_note=False)])
+    return 0
+
+
+def reset_koans(workbook: Workbook, targets: list[str]) -> int:
+    """Put koans back as they were given; a copy of the old file stays in .sensei/backups."""
+    for target in targets:
+        for koan in koans_of(workbook, target):
+            path = workbook.root / koan.group / koan.file
+            saved = reset(workbook, koan)
+            if saved is None:
+                say(words.RESET_NEW.format(path=_shown(path)))
+                break  # the whole file came back
+            say(words.RESET_DONE.format(id=koan.id, backup=_shown(saved)))
+    return 0
+
+
+def _head(koan: Koan) -> Text:
+    text = Text(koan.name, style="bold")
+    text.append(f"  {koan.group}/{koan.file}", style="dim")
+    return text
+
+
+def _shown(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
