@@ -72,8 +72,7 @@ def run_round(folder: Path, chapters: list[tuple[Chapter, list[Mutant]]]) -> lis
         write(koans / chapter.group / chapter.file, fill(chapter, answers))
     book_root = chapters[0][0].path.parent.parent
     (folder / "answers").symlink_to(book_root, target_is_directory=True)
-    write(folder / "conftest.py", f'pytest_plugins = ["sensei.plugin"]\n{RECORDER}')
-    write(folder / "pytest.ini", "[pytest]\naddopts = --import-mode=importlib\n")
+    write_setup(folder)
     done = subprocess.run(
         [
             sys.executable,
@@ -93,10 +92,24 @@ def run_round(folder: Path, chapters: list[tuple[Chapter, list[Mutant]]]) -> lis
     )
     if done.returncode not in (0, 1):
         raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    lines = (folder / "verdicts.jsonl").read_text().splitlines()
-    verdicts = {row["id"]: row["verdict"] for row in map(json.loads, lines)}
+    verdicts = read_verdicts(folder)
     return [
         Result(mutant, verdicts.get(mutant.koan.id, "no verdict"))
         for _, chosen in chapters
         for mutant in chosen
     ]
+
+
+def write_setup(folder: Path) -> None:
+    """Make a folder one where pytest judges koans and leaves their verdicts in a file."""
+    write(folder / "conftest.py", f'pytest_plugins = ["sensei.plugin"]\n{RECORDER}')
+    write(folder / "pytest.ini", "[pytest]\naddopts = --import-mode=importlib\n")
+
+
+def read_verdicts(folder: Path) -> dict[str, str]:
+    """koan id -> verdict, as the runs of pytest in a folder recorded them."""
+    try:
+        lines = (folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    return {row["id"]: row["verdict"] for row in map(json.loads, lines)}
