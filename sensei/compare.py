@@ -63,21 +63,31 @@ class FileReading:
 
 def read_copy(data: bytes | str, chapter: Chapter) -> FileReading:
     """Read a learner's file against its chapter. Never raises for what a learner wrote."""
-    try:
-        text = _decode(data) if isinstance(data, bytes) else data
-        tree = ast.parse(text.lstrip("\ufeff"))
-    except SyntaxError as error:
-        return FileReading(error=error.msg, error_line=error.lineno or 1)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1 if isinstance(data, bytes) else 1
-        return FileReading(error="this line is not UTF-8 text", error_line=line)
-    except ValueError:
-        where = data.find(b"\0") if isinstance(data, bytes) else data.find("\0")
-        line = data[: max(where, 0)].count(b"\n" if isinstance(data, bytes) else "\n") + 1  # type: ignore[arg-type]
+    raw = data.encode(errors="surrogateescape") if isinstance(data, str) else data
+    if b"\0" in raw:
+        line = raw[: raw.index(b"\0")].count(b"\n") + 1
         return FileReading(error="there is a NUL byte in this line", error_line=line)
-    except (RecursionError, MemoryError):
+    try:
+        text = _decode(raw).lstrip("\ufeff")
+        tree = ast.parse(text)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        return FileReading(error="this line is not UTF-8 text", error_line=line)
+    except SyntaxError as error:
+        return FileReading(error=error.msg, error_line=error.lineno or _bad_line(raw))
+    except (ValueError, RecursionError, MemoryError):
         return FileReading(error="this file is too deeply nested to read", error_line=1)
-    return _read_tree(tree, text.lstrip("\ufeff"), chapter)
+    return _read_tree(tree, text, chapter)
+
+
+def _bad_line(raw: bytes) -> int:
+    """The first line that is not UTF-8, for an error that does not say."""
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            return number
+    return 1
 
 
 def _decode(data: bytes) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy  # noqa: F401  (imported once, here, for all steps)
 import pytest
-import torch  # noqa: F401
+import torch
 import torch._dynamo  # noqa: F401  (an optimizer imports it, a second each time)
 
 from sensei import supervise, words

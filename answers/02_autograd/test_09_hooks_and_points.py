@@ -1,0 +1,536 @@
+"""Hooks: listen to a gradient on its way, or change it. And points where the slope is a choice.
+
+Documents: B 3
+"""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+from sensei import answer, koan
+
+
+class Clip(torch.autograd.Function):
+    """Lets numbers through as they are, and keeps gradients between -1 and 1."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.clamp(-1, 1)
+
+
+@koan(
+    claims=["B-3-13"],
+    see="torch.clamp",
+    hint=[
+        "Walk from the loss to x. What arrives at Clip, and what leaves it?",
+        "After Clip there is one more step to take.",
+    ],
+    why="It clips each element at its own place in the graph; what follows multiplies again. "
+    "clip_grad_value_ clips the final .grad, clip_grad_norm_ shrinks all gradients together.",
+    wrong={
+        "[1.0, 1.0]": "That is clip_grad_value_: it comes when everything is over.",
+        "[50.0, 5.0]": "So it would be without Clip. It changes no number on the way forward, "
+        "yet backward passes through it.",
+        "[1.0, 0.5]": "This leaves Clip. It is not at x yet.",
+    },
+)
+def test_where_the_clipping_bites():
+    """Clip (above) stands between a factor 10 and the factors 5 and 0.5. Which gradient does x
+    get?"""
+    x = torch.tensor([1.0, 1.0], requires_grad=True)
+    (Clip.apply(x * 10) * torch.tensor([5.0, 0.5])).sum().backward()
+    assert x.grad.tolist() == answer([10.0, 5.0])
+
+
+@koan(
+    claims=["B-3-14"],
+    see="torch.nn.Module.register_full_backward_hook",
+    hint=[
+        "A hook may return something. What becomes of it?",
+        "Do the three ways differ in where they stand, or in how precisely they compute?",
+    ],
+    why="What a hook returns goes on in place of the gradient, for a tensor and for a module. All "
+    "three clip alike. The tensor's hook is the cheapest, and it needs no class.",
+    wrong={
+        "[[1.0, 0.25], [3.0, 0.25], [3.0, 0.25]]": (
+            "Some say a Function is more precise than hooks. A hook does more than watch: look "
+            "at what it returns."
+        ),
+        "[[1.0, 0.25], [1.0, 0.25], [3.0, 0.25]]": (
+            "A module's hook may replace gradients as well: those of the module's inputs."
+        ),
+        "[[3.0, 0.25], [3.0, 0.25], [3.0, 0.25]]": "All three stand between the loss and x.",
+    },
+)
+def test_three_ways_to_clip():
+    """Clip three times: by a Function, by a hook on a tensor, by a hook on a module. Write the
+    three gradients."""
+    x = torch.tensor([1.0, 1.0], requires_grad=True)
+    hooked = x * 1
+    hooked.register_hook(lambda grad: grad.clamp(-1, 1))
+    layer = nn.Identity()
+    layer.register_full_backward_hook(lambda _, grads, above: (grads[0].clamp(-1, 1),))
+    gradients = []
+    for h in (Clip.apply(x), hooked, layer(x * 1)):
+        (grad,) = torch.autograd.grad((h * torch.tensor([3.0, 0.25])).sum(), x)
+        gradients.append(grad.tolist())
+    assert gradients == answer([[1.0, 0.25], [1.0, 0.25], [1.0, 0.25]])
+
+
+@koan(
+    see="torch.Tensor.register_hook",
+    hint=[
+        "append() returns None, and None means: leave the gradient as it is.",
+        "item() does not return None. What may a gradient be replaced by?",
+    ],
+    why="What the hook returns would become the gradient, and a float is no tensor. A tensor of "
+    "another shape or dtype is refused too, as a RuntimeError.",
+    wrong={
+        "RuntimeError": "That is for a tensor of the wrong shape or dtype. This is no tensor at "
+        "all, and Python has its own name for that.",
+        "ValueError": "The value would be fine; look at what kind of thing it is.",
+        "AttributeError": "Nobody asks the number for anything. It is refused at the door.",
+    },
+)
+def test_a_hook_that_returns_a_number():
+    """You only want to see the norm of a gradient. So your hook hands it back, as a plain number.
+    Which exception ends the backward?"""
+    x = torch.ones(3, requires_grad=True)
+    h = x * 2
+    h.register_hook(lambda grad: grad.norm().item())
+    with pytest.raises(Exception) as caught:
+        h.sum().backward()
+    assert caught.type is answer(TypeError)
+
+
+@koan(
+    see="torch.Tensor.register_post_accumulate_grad_hook",
+    hint=[
+        "One of them is called before the gradient is added to w.grad, the other one after.",
+        "What does w.grad hold after the first backward, after the second, after the third?",
+    ],
+    why="A tensor's hook gets the newly arrived gradient. The other one comes when the sum in "
+    ".grad is made: the place to step an optimizer for this weight and free its gradient at once.",
+    wrong={
+        ("[2.0, 4.0, 6.0]", "[2.0, 4.0, 6.0]"): (
+            "A hook on a tensor knows nothing of earlier backwards."
+        ),
+        ("[2.0, 2.0, 2.0]", "[2.0, 2.0, 2.0]"): "Nobody cleared w.grad in between.",
+        ("[2.0, 2.0, 2.0]", "[0.0, 2.0, 4.0]"): "That would be before the adding.",
+    },
+)
+def test_before_and_after_the_adding():
+    """Two hooks on a weight, three backwards. Write what each of them notes down."""
+    w = torch.tensor(0.0, requires_grad=True)
+    first, second = [], []
+    w.register_hook(lambda grad: first.append(grad.item()))
+    w.register_post_accumulate_grad_hook(lambda w: second.append(w.grad.item()))
+    for _ in range(3):
+        (w * 2).backward()
+    assert first == answer([2.0, 2.0, 2.0])
+    assert second == answer([2.0, 4.0, 6.0])
+
+
+@koan(
+    see="torch.autograd.graph.saved_tensors_hooks",
+    hint=[
+        "pack gets each tensor that an operation saves. What it returns is kept in its place.",
+        "unpack gets just that back, when backward comes, and must return a tensor.",
+        "The vault is a list. What could a ticket to one of its places be?",
+    ],
+    why="Autograd keeps whatever pack returns: a number, a file name, a tensor on the CPU. So "
+    "saved tensors can be moved, compressed or computed again. The last is what a checkpoint does.",
+    wrong={
+        "def pack(tensor):\n"
+        "    vault.append(tensor)\n"
+        "    return tensor\n\n\n"
+        "def unpack(tensor):\n"
+        "    return tensor": "The vault has a copy that nobody asks for: autograd kept its own.",
+        "def pack(tensor):\n"
+        "    vault.append(tensor)\n"
+        "    return 0\n\n\n"
+        "def unpack(ticket):\n"
+        "    return vault[ticket]": "Everybody gets the same ticket, so all get the first tensor.",
+        "def pack(tensor):\n"
+        "    return len(vault)\n\n\n"
+        "def unpack(ticket):\n"
+        "    return vault[ticket]": "The tickets are fine, but the vault is empty.",
+    },
+    right=[
+        "def pack(tensor):\n"
+        "    vault.append(tensor.detach().clone())\n"
+        "    return vault.index(vault[-1]) if len(vault) == 1 else len(vault) - 1\n\n\n"
+        "unpack = vault.__getitem__",
+        "def pack(tensor):\n"
+        "    ticket = len(vault)\n"
+        "    vault.append(tensor)\n"
+        "    return ticket\n\n\n"
+        "def unpack(ticket):\n"
+        "    return vault[ticket]",
+    ],
+)
+def test_a_vault_for_saved_tensors():
+    """Each exp saves a tensor for its backward. Write `pack` and `unpack`, so that the tensors lie
+    in the vault, in order, and autograd holds no more than a ticket. Then we break in."""
+    vault = []
+    # answer:
+
+    def pack(tensor):
+        vault.append(tensor)
+        return len(vault) - 1
+
+    def unpack(ticket):
+        return vault[ticket]
+
+    # end
+    x = torch.zeros(2, requires_grad=True)
+    with saved_tensors_hooks(pack, unpack):
+        y = x.exp() + x.exp()
+    assert [tensor.tolist() for tensor in vault] == [[1.0, 1.0], [1.0, 1.0]]
+    vault[0] = torch.tensor([5.0, 5.0])
+    vault[1] = torch.tensor([20.0, 30.0])
+    y.sum().backward()
+    assert x.grad.tolist() == [25.0, 35.0]
+
+
+@koan(
+    see="torch.utils.checkpoint.checkpoint",
+    hint=[
+        "y has its numbers before backward. So how often did the layer run by then?",
+        "The cosine of t is needed for backward, and t in between was not kept.",
+    ],
+    why="A checkpoint keeps the inputs and forgets what lies in between; backward runs the layer "
+    "once more to get it back. You pay with time and win memory.",
+    wrong={
+        "[1, 1]": "That is without a checkpoint: everything in between is kept.",
+        "[0, 1]": "Nothing is put off: y is there, with its numbers, before backward.",
+        "[2, 2]": "Nobody computes twice in advance: perhaps no backward will ever come.",
+        "[1, 3]": "There are two operations in the layer, but it runs as a whole.",
+    },
+)
+def test_how_often_a_layer_runs():
+    """A checkpoint wraps this layer. How often has it run before backward, how often after?"""
+    runs = []
+
+    def layer(t):
+        runs.append("run")
+        return t.exp().sin()
+
+    y = checkpoint(layer, torch.ones(2, requires_grad=True), use_reentrant=False)
+    before = len(runs)
+    y.sum().backward()
+    assert [before, len(runs)] == answer([1, 2])
+
+
+@koan(
+    see="torch.utils.checkpoint.checkpoint",
+    hint=[
+        "Run it: a warning says what is wrong with the inputs. It is not just a warning.",
+        "One variant runs the layer as a Function of its inputs alone. It never hears of weights.",
+        "The checkpoint has a switch between its two variants.",
+    ],
+    why="The old, reentrant variant is a Function of its tensor inputs. Data ask for no gradient, "
+    "so its output asks for none, and the weights inside stand still. The other sees all.",
+    wrong={
+        "h = checkpoint(first, x, use_reentrant=True).requires_grad_()": (
+            "h becomes a leaf: the gradient ends there, and the weights behind it get none."
+        ),
+        "with torch.enable_grad():\n    h = checkpoint(first, x, use_reentrant=True)": (
+            "Grad mode was on all the time. Inside, this variant switches it off itself."
+        ),
+        "with warnings.catch_warnings():\n"
+        '    warnings.simplefilter("ignore")\n'
+        "    h = checkpoint(first, x, use_reentrant=True)": "Now nobody tells you any more.",
+        "h = first(x)": "It learns, but nothing was saved: no checkpoint, no second run.",
+    },
+    right=[
+        "h = checkpoint(first, x.requires_grad_(), use_reentrant=True)",
+        "h = checkpoint(first, x.clone().requires_grad_(), use_reentrant=True)",
+    ],
+)
+def test_a_layer_that_does_not_learn():
+    """The first layer is checkpointed, to save memory, and its weight gets no gradient. Repair the
+    marked line. The layer must still run twice."""
+    first, last = nn.Linear(2, 2), nn.Linear(2, 1)
+    runs = []
+    first.register_forward_pre_hook(lambda *_: runs.append("run"))
+    x = torch.ones(3, 2)
+    # answer:
+    h = checkpoint(first, x, use_reentrant=False)
+    # given:
+    # h = checkpoint(first, x, use_reentrant=True)
+    # end
+    last(h).sum().backward()
+    assert last.weight.grad is not None
+    assert first.weight.grad is not None
+    assert len(runs) == 2
+
+
+@koan(
+    see="torch.nn.Module.register_full_backward_hook",
+    hint=[
+        "Read the error: what does it call the output of the Linear, and who writes into it?",
+        "The hook must stay on the Linear. So change the one that writes.",
+    ],
+    why="The hook wraps the layer's output in a Function that returns a view, and nobody may write "
+    "into such a view. Out of place is the way; or hook the output tensor instead.",
+    wrong={
+        "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))\n"
+        "net[1].register_full_backward_hook(note)": (
+            "A hooked module has its input wrapped too, and it writes into just that."
+        ),
+        "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))\n"
+        "net[0].register_forward_hook(note)": (
+            "The error is gone, and so is the gradient: this hook listens to the way forward."
+        ),
+        "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))": "No hook, no note.",
+    },
+    right=[
+        "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=False))\n"
+        "net[0].register_full_backward_hook(note)",
+        "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))\n"
+        "net[1].inplace = False\n"
+        "net[0].register_full_backward_hook(note)",
+    ],
+)
+def test_listen_to_a_layer_before_an_activation():
+    """You want to see the gradient that arrives at a Linear's output. With this hook on it the
+    forward pass breaks. Repair the marked lines, and keep the two layers."""
+    seen = []
+
+    def note(module, grads, above):
+        seen.append([type(module).__name__, tuple(above[0].shape)])
+
+    # answer:
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    net[0].register_full_backward_hook(note)
+    # given:
+    # net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
+    # net[0].register_full_backward_hook(note)
+    # end
+    net(torch.ones(3, 2)).sum().backward()
+    assert seen == [["Linear", (3, 2)]]
+    assert [type(layer) for layer in net] == [nn.Linear, nn.ReLU]
+
+
+@koan(
+    claims=["B-3-10"],
+    see="torch.nn.functional.relu",
+    hint=[
+        "Left of 0 the slope is 0, right of it 1. At 0 each author had to choose.",
+        "clamp asks: is x inside the limits, the limits included? relu asks whether its result is "
+        "above 0.",
+        "maximum has two equal candidates. Whose gradient is it?",
+    ],
+    why="All three choices are legal slopes at a kink. relu closes the gate at 0, clamp leaves it "
+    "open, maximum shares between the equal two. With many exact zeros it shows.",
+    wrong={
+        "[1.0, 1.0, 0.5]": (
+            "Some say relu's backward blocks only what is strictly below 0. It blocks 0 as well."
+        ),
+        "[0.0, 0.0, 0.0]": "Equal outputs everywhere do not make equal choices at the kink.",
+        "[0.5, 0.5, 0.5]": "The middle is a fair choice, and only one of the three makes it.",
+        '["nan", "nan", "nan"]': "There is no one slope at a kink. PyTorch picks one all the same.",
+    },
+)
+def test_three_gates_at_zero():
+    """Three functions with the same outputs for every x. Which slope does each take at 0?"""
+    gates = [torch.relu, lambda x: x.clamp(min=0), lambda x: torch.maximum(x, torch.tensor(0.0))]
+    slopes = []
+    for gate in gates:
+        x = torch.tensor(0.0, requires_grad=True)
+        gate(x).backward()
+        slopes.append(x.grad.item())
+    assert slopes == answer([0.0, 1.0, 0.5])
+
+
+@koan(
+    see="torch.linalg.vector_norm",
+    hint=[
+        "How steep is the square root at 0? And what is that times 0?",
+        "Something must happen before the root is taken, not after it.",
+        "PyTorch also has this distance ready-made, with a slope of 0 chosen for this point.",
+    ],
+    why="The root is infinitely steep at 0, the square has slope 0 there, and their product is "
+    "nan: one such pair poisons all weights. PyTorch's norm takes 0; an eps under the root works too.",
+    wrong={
+        "return ((a - b) ** 2).sum().sqrt() + 1e-8": "The root still meets an exact 0.",
+        "return ((a - b) ** 2).sum().sqrt().clamp(min=1e-8)": (
+            "clamp blocks the gradient, but the infinite slope comes after it: 0 times infinity."
+        ),
+        "return ((a - b) ** 2).sum().sqrt().nan_to_num()": (
+            "The distance itself was never nan. Only its gradient is."
+        ),
+        "return (a - b).abs().sum()": "No nan, but this is another distance.",
+    },
+    right=[
+        "return ((a - b) ** 2).sum().add(1e-12).sqrt()",
+        "return ((a - b) ** 2).sum().clamp(min=1e-12).sqrt()",
+        "return (a - b).norm()",
+        "return torch.dist(a, b)",
+    ],
+)
+def test_a_distance_to_oneself():
+    """A distance between two points, written by hand. Where they meet, its gradient is nan. Repair
+    the marked line."""
+
+    def distance(a, b):
+        # answer:
+        return torch.linalg.vector_norm(a - b)
+        # given:
+        # return ((a - b) ** 2).sum().sqrt()
+        # end
+
+    for start, slope in (([3.0, 4.0], [0.6, 0.8]), ([0.0, 0.0], [0.0, 0.0])):
+        a = torch.tensor(start, requires_grad=True)
+        d = distance(a, torch.zeros(2))
+        d.backward()
+        assert d.item() == pytest.approx(sum(s**2 for s in start) ** 0.5, abs=1e-4)
+        assert a.grad.tolist() == pytest.approx(slope, abs=1e-4)
+
+
+@koan(
+    see="torch.where",
+    hint=[
+        "where() picks between two tensors that are both computed.",
+        "To the branch that was not picked it sends a gradient of 0. What does sqrt do with it?",
+    ],
+    why="sqrt divides the gradient by 2·sqrt(x), and 0 / 0 is nan: a zero gradient cannot save the "
+    "branch not taken. Make the input safe first: torch.where(x > 0, x, 1.0).sqrt().",
+    wrong={
+        '["0.0", "0.25"]': "So you would think: not picked, no gradient. But the 0 still travels "
+        "through the branch.",
+        '["inf", "0.25"]': "Infinitely steep, yes. But what arrives there is 0, not 1.",
+        '["0.0", "2.0"]': "Those are the outputs.",
+    },
+    right=["[str(float('nan')), '0.25']"],
+)
+def test_the_branch_not_taken():
+    """where() should keep us from the steep point of sqrt, at 0. Write both gradients, as text."""
+    x = torch.tensor([0.0, 4.0], requires_grad=True)
+    y = torch.where(x > 0, x.sqrt(), 0.0)
+    y.sum().backward()
+    assert [str(slope) for slope in x.grad.tolist()] == answer(["nan", "0.25"])
+
+
+@koan(
+    see="torch.autograd.set_detect_anomaly",
+    hint=[
+        "Anomaly mode looks at what each node returns, and stops at the first nan.",
+        "Follow the gradient through all three nodes. Which is the first that returns nan?",
+        "Infinity is not nan.",
+    ],
+    why="The root returns infinity, which passes unnoticed; the square multiplies it by 0. So the "
+    "node that is named need not be the guilty one: look also at the node that ran before it.",
+    wrong={
+        "'SqrtBackward0'": "It is the guilty one. But what it returns is infinite, not nan.",
+        "'SumBackward0'": "It only spreads one number over three.",
+        "'AccumulateGrad'": "The search stops as soon as nan shows up, long before the leaf.",
+    },
+)
+def test_who_is_named_for_the_nan():
+    """The gradient is nan. Anomaly mode raises, and puts a node's name in quotes. Which one?"""
+    x = torch.zeros(3, requires_grad=True)
+    with warnings.catch_warnings(), torch.autograd.set_detect_anomaly(True):
+        warnings.simplefilter("ignore")
+        root = (x**2).sum().sqrt()
+        with pytest.raises(RuntimeError) as caught:
+            root.backward()
+    assert str(caught.value).split("'")[1] == answer("PowBackward0")
+
+
+@koan(
+    see="torch.Tensor.expand",
+    hint=[
+        "How often does each element of `row` show up in the part that is summed?",
+        "A gradient has the shape of its tensor. What becomes of the four rows?",
+    ],
+    why="What was used many times collects many gradients, what was not used gets 0: backward of "
+    "expand is a sum, backward of a slice fills up with zeros. A broadcast bias works like this.",
+    wrong={
+        "[0.0, 1.0, 1.0]": "One memory cell, but four uses. Each of them sends a gradient.",
+        "[4.0, 4.0]": "A gradient always has the shape of its tensor.",
+        "[4.0, 4.0, 4.0]": "The first column is not part of the sum.",
+        "[[0.0, 1.0, 1.0]] * 4": "That is the gradient of the table. It is not the leaf.",
+    },
+)
+def test_one_row_used_as_four():
+    """A row is seen as four rows, and a part of them is summed. Write the row's gradient."""
+    row = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    table = row.expand(4, 3)
+    table[:, 1:].sum().backward()
+    assert row.grad.tolist() == answer([0.0, 4.0, 4.0])
+
+
+@koan(
+    see="torch.Tensor.register_hook",
+    hint=[
+        "A function inside `guard` can do both: note a number, and return what shall go on.",
+        "nan times 0 is still nan. Choose instead of multiplying.",
+        "Infinity shall stay as it is, so take care which helper you call.",
+    ],
+    why="A hook may look, and may replace by returning; it never writes into what it was given. "
+    "To get rid of nan you must select: multiplying by 0 keeps it.",
+    wrong={
+        "def hook(grad):\n"
+        "    log.append(int(grad.isnan().sum()))\n"
+        "    return grad * ~grad.isnan()\n\n\n"
+        "tensor.register_hook(hook)": "A mask as a factor does not remove nan.",
+        "def hook(grad):\n"
+        "    log.append(int(grad.isnan().sum()))\n"
+        "    return grad.nan_to_num(0.0)\n\n\n"
+        "tensor.register_hook(hook)": "It takes away infinity too, and puts a large number there.",
+        "def hook(grad):\n"
+        "    log.append(int(grad.isnan().sum()))\n"
+        "    grad.masked_fill(grad.isnan(), 0.0)\n\n\n"
+        "tensor.register_hook(hook)": "A clean gradient was made, and dropped.",
+        "def hook(grad):\n"
+        "    log.append(int(grad.isnan().any()))\n"
+        "    return grad.masked_fill(grad.isnan(), 0.0)\n\n\n"
+        "tensor.register_hook(hook)": "This tells whether there are any, not how many.",
+    },
+    right=[
+        "def hook(grad):\n"
+        "    log.append(grad.isnan().sum().item())\n"
+        "    return torch.where(grad.isnan(), 0.0, grad)\n\n\n"
+        "tensor.register_hook(hook)",
+        "def hook(grad):\n"
+        "    bad = grad != grad\n"
+        "    log.append(int(bad.sum()))\n"
+        "    grad = grad.clone()\n"
+        "    grad[bad] = 0\n"
+        "    return grad\n\n\n"
+        "tensor.register_hook(hook)",
+    ],
+)
+def test_a_guard_against_nan():
+    """Write `guard`: in every backward it notes in `log` how many elements of the tensor's
+    gradient are nan, and sends 0 on in their place. All else stays, infinity too."""
+
+    def guard(tensor, log):
+        # answer:
+        def hook(grad):
+            bad = grad.isnan()
+            log.append(int(bad.sum()))
+            return grad.masked_fill(bad, 0.0)
+
+        tensor.register_hook(hook)
+        # end
+
+    log = []
+    x = torch.tensor([0.0, 0.0, 4.0], requires_grad=True)
+    h = x * 1
+    guard(h, log)
+    torch.where(h > 0, h.sqrt(), 0.0).sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [0.0, 0.0, 0.25]
+    h.sqrt().sum().backward()
+    assert x.grad.tolist() == [float("inf"), float("inf"), 0.5]
+    assert log == [2, 0]

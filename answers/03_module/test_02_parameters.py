@@ -1,0 +1,478 @@
+"""Parameters and buffers: what stands behind a name.
+
+Documents: A 2.2, A 3.3
+"""
+
+import copy
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from sensei import answer, koan
+
+
+@koan(
+    claims=["A-3.3-01", "A-3.3-09"],
+    see="torch.nn.Module.state_dict",
+    hint=[
+        "layer.weight is found by Module.__getattr__. Where does it look?",
+        "state_dict() builds a new dict each time. Who reads that dict, once it is yours?",
+        "The dict is new. Are the tensors in it new, too?",
+    ],
+    why=(
+        "layer.weight IS the entry of _parameters; there is no second copy. state_dict() returns "
+        "a fresh dict of tensors that share the weights' memory: a new entry in it concerns "
+        "nobody, a write into such a tensor reaches the layer. Nothing keeps the two in step."
+    ),
+    wrong={
+        "[3.0, 5.0, 7.0]": (
+            "Some say state dict and registry are synchronised both ways. "
+            "Nobody watches the dict you were given."
+        ),
+        "[3.0, 3.0, 3.0]": "So it would be if state_dict() made copies.",
+        "[2.0, 2.0, 7.0]": "The attribute has no weight of its own, apart from the registry.",
+    },
+)
+def test_two_dicts_of_weights():
+    """Some say that a module and its state dict are kept in step, both ways.
+
+    Predict what the layer computes after each of the three changes.
+    """
+    one, outputs = torch.ones(1, 1), []
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(layer.weight, 2.0)
+    layer._parameters["weight"] = nn.Parameter(one * 3)
+    outputs.append(layer(one).item())
+    state = layer.state_dict()
+    state["weight"] = one * 5
+    outputs.append(layer(one).item())
+    layer.state_dict()["weight"].fill_(7.0)
+    outputs.append(layer(one).item())
+    assert outputs == answer([3.0, 3.0, 7.0])
+
+
+@koan(
+    claims=["A-3.3-11"],
+    see="torch.nn.Module.register_parameter",
+    hint=[
+        "The name is a registered one. Module.__setattr__ looks at what comes.",
+        "The value is of the wrong kind. Then, what has changed by the time the error is raised?",
+    ],
+    why=(
+        "A parameter's name takes a Parameter or None. A tensor is refused, loudly, "
+        "and the layer stays as it was. To set values, write into the Parameter: "
+        "with torch.no_grad(): layer.weight.copy_(...)."
+    ),
+    wrong={
+        ("TypeError", "['bias']"): (
+            "Some say the tensor replaces the Parameter and breaks its binding to the module. "
+            "It does not get that far."
+        ),
+        ("AttributeError", "['weight', 'bias']"): (
+            "The attribute is there, and may be set: but not to everything."
+        ),
+        ("ValueError", "['weight', 'bias']"): "The shape and the numbers are fine.",
+    },
+)
+def test_a_tensor_on_a_registered_name():
+    """Some say this line replaces the weight, so that training silently forgets it.
+
+    Which exception does it raise? And which parameters has the layer afterwards?
+    """
+    layer = nn.Linear(5, 10)
+    with pytest.raises(Exception) as caught:
+        layer.weight = torch.randn(10, 5)
+    assert caught.type is answer(TypeError)
+    assert [name for name, _ in layer.named_parameters()] == answer(["weight", "bias"])
+
+
+@koan(
+    claims=["A-3.3-20"],
+    see="torch.nn.Module.register_buffer",
+    hint=[
+        "A buffer is a tensor that belongs to the module. So what may its name take?",
+        "None empties a place. Is there anything to save in an empty place?",
+        "A Parameter drives away whatever had its name before.",
+    ],
+    why=(
+        "What happens depends on the name. A buffer's name takes any tensor and stays a buffer; "
+        "None empties a parameter's place but keeps its name; a new Parameter removes the layer "
+        "that stood there. Only a name without history becomes an ordinary attribute."
+    ),
+    wrong={
+        "['layer']": (
+            "Some say all but Parameters and Modules become ordinary attributes. "
+            "But this name was a buffer's name before."
+        ),
+        "['layer', 'mean', 'weight']": "There is a place for it still. But what is in it?",
+        "['layer.bias', 'layer.weight', 'mean']": (
+            "The last line puts something else under the layer's name, and it is accepted."
+        ),
+        "['layer', 'layer.bias', 'layer.weight', 'mean']": "One name holds one thing at a time.",
+    },
+)
+def test_three_names_get_new_values():
+    """A buffer, a parameter and a layer. Then each name gets a value of another kind.
+
+    Which keys has the state dict in the end?
+    """
+    module = nn.Module()
+    module.register_buffer("mean", torch.zeros(1))
+    module.weight = nn.Parameter(torch.ones(1))
+    module.layer = nn.Linear(1, 1)
+    module.mean = torch.ones(1)
+    module.weight = None
+    module.layer = nn.Parameter(torch.ones(1))
+    assert sorted(module.state_dict()) == answer(["layer", "mean"])
+
+
+@koan(
+    claims=["A-3.3-10"],
+    see="torch.nn.parameter.Parameter",
+    hint=[
+        "The optimizer keeps the three objects it was given, and the step is 1.0 times a 1.",
+        "Which of the three lines puts another object in the layer's place?",
+    ],
+    why=(
+        "self.weight and the entry of _parameters are one object. Writing through .data, or giving "
+        "it another .data, keeps that object, so the optimizer still trains it. A new Parameter is "
+        "a stranger to the optimizer. (Better than .data: copy_ under torch.no_grad().)"
+    ),
+    wrong={
+        "[4.0, 4.0, 4.0]": "The optimizer was built before. It holds objects, not names.",
+        "[4.0, 5.0, 5.0]": ".data = ... changes what the Parameter contains, not which one it is.",
+        "[5.0, 4.0, 5.0]": "What you reach through _parameters is no copy.",
+        "[5.0, 5.0, 5.0]": "Some of these layers still hold what the optimizer was given.",
+    },
+)
+def test_three_ways_to_set_a_weight():
+    """The optimizer is built; then all three weights are set to 5, in three ways.
+
+    Each gradient is 1, and so is the learning rate. Predict the weights after the step.
+    """
+    layers = [nn.Linear(1, 1, bias=False) for _ in range(3)]
+    optimizer = torch.optim.SGD([layer.weight for layer in layers], lr=1.0)
+    layers[0]._parameters["weight"].data.fill_(5.0)
+    layers[1].weight.data = torch.full((1, 1), 5.0)
+    layers[2].weight = nn.Parameter(torch.full((1, 1), 5.0))
+    sum(layer(torch.ones(1, 1)) for layer in layers).backward()
+    optimizer.step()
+    assert [layer.weight.item() for layer in layers] == answer([4.0, 4.0, 5.0])
+
+
+@koan(
+    claims=["A-3.3-06"],
+    see="torch.nn.Module.named_parameters",
+    hint=[
+        "A frozen Parameter wants no gradient. Is it a Parameter still?",
+        "BatchNorm1d keeps running statistics. Nobody trains those by gradient.",
+        "An object with two names comes once, under the name that is met first.",
+    ],
+    why=(
+        "named_parameters() gives every registered Parameter, frozen or not, and each object once, "
+        "by its first name. Buffers (the running statistics) never come. And parameters() is "
+        "a generator: after one walk it is empty."
+    ),
+    wrong={
+        "['0.bias', '1.weight', '1.bias']": (
+            "Some say it gives the trainable ones. But frozen is not the same as unregistered."
+        ),
+        "['0.weight', '0.bias', '1.weight', '1.bias', '2.weight', '2.bias']": (
+            "Two places, one layer. An optimizer would update it twice."
+        ),
+        "['0.weight', '0.bias', '1.weight', '1.bias', '1.running_mean', '1.running_var']": (
+            "Running statistics are buffers. state_dict() would list them."
+        ),
+        "['0.weight', '0.bias']": "A batch norm has something to learn as well.",
+    },
+)
+def test_the_names_that_parameters_have():
+    """One weight is frozen, and one layer stands in two places. List the names."""
+    layer = nn.Linear(2, 2)
+    layer.weight.requires_grad = False
+    model = nn.Sequential(layer, nn.BatchNorm1d(2), layer)
+    names = [name for name, _ in model.named_parameters()]
+    assert names == answer(["0.weight", "0.bias", "1.weight", "1.bias"])
+
+
+@koan(
+    claims=["A-3.3-20"],
+    see="torch.nn.parameter.Parameter",
+    hint=[
+        "A tensor has requires_grad. Has a module?",
+        "An assignment to an unknown name makes an ordinary attribute. Nobody reads this one.",
+        "Say it to each parameter of the layer. How do you get at them all?",
+    ],
+    why=(
+        "A module has no requires_grad, so the given line makes a new ordinary attribute that "
+        "nobody reads: no error, and no effect. requires_grad_(False), with the underscore, tells "
+        "every parameter below."
+    ),
+    wrong={
+        "model[0].weight.requires_grad = False": "One of them. A linear layer has two.",
+        "model[0].eval()": "eval() changes how some layers compute. It freezes nothing.",
+        "model.requires_grad_(False)": "Too much: nothing is left that could learn.",
+        "for p in model[0].parameters():\n    p = p.detach()": (
+            "The loop's name points to something new each time. The layer has not noticed."
+        ),
+    },
+    right=[
+        "for p in model[0].parameters():\n    p.requires_grad = False",
+        "model[0].weight.requires_grad = False\nmodel[0].bias.requires_grad = False",
+    ],
+)
+def test_freeze_the_first_layer():
+    """The first layer shall not learn, the last one shall. This line raises no error.
+
+    It does nothing either. Repair it.
+    """
+    model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
+    # answer:
+    model[0].requires_grad_(False)
+    # given:
+    # model[0].requires_grad = False
+    # end
+    assert [p.requires_grad for p in model[0].parameters()] == [False, False]
+    model(torch.ones(3, 2)).sum().backward()
+    assert model[0].weight.grad is None and model[0].bias.grad is None
+    assert model[2].weight.grad is not None and model[2].bias.grad is not None
+    assert type(model[0]) is nn.Linear and model[0].training
+
+
+@koan(
+    claims=["A-2.2-07"],
+    see="torch.nn.Module.register_buffer",
+    hint=[
+        "Which tensors does model.to(...) or .double() visit? Only those that it knows.",
+        "There is a home for tensors that belong to a module but are not trained.",
+        "Its manual (see `docs`) tells how to keep such a tensor out of the state dict.",
+    ],
+    why=(
+        "A module moves what is registered with it: parameters and buffers. A plain attribute "
+        "stays behind. A buffer travels along and is not trained; persistent=False keeps it "
+        "out of the checkpoint, which is good for what can be computed again."
+    ),
+    wrong={
+        'self.register_buffer("matrix", matrix)': (
+            "It travels, and nobody trains it. But it would be saved in every checkpoint."
+        ),
+        "self.matrix = nn.Parameter(matrix, requires_grad=False)": (
+            "It travels. But a frozen Parameter is a Parameter: optimizers and counts will see it."
+        ),
+        "self.matrix = matrix.double()": "That helps this one call. Next time it is the device.",
+    },
+    right=["self.matrix = nn.Buffer(matrix, persistent=False)"],
+)
+def test_a_matrix_that_stays_behind():
+    """This fixed matrix stays behind when the model is converted. Repair the marked line.
+
+    The matrix shall go where the model goes. It is no parameter, and it is not to be saved: it
+    can be made again.
+    """
+
+    class Turn(nn.Module):
+        def __init__(self):
+            super().__init__()
+            matrix = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
+            # answer:
+            self.register_buffer("matrix", matrix, persistent=False)
+            # given:
+            # self.matrix = matrix
+            # end
+
+        def forward(self, x):
+            return x @ self.matrix
+
+    model = Turn().double()
+    assert model(torch.tensor([[1.0, 2.0]], dtype=torch.float64)).tolist() == [[-2.0, 1.0]]
+    assert list(model.parameters()) == [] and list(model.state_dict()) == []
+    assert model.to("meta").matrix.device.type == "meta"
+
+
+@koan(
+    claims=["A-3.3-21"],
+    see="torch.nn.Module.parameters",
+    hint=[
+        "An object lives as long as somebody refers to it; so says Python.",
+        "Who refers to the layer, to its weight, to its bias, after `del layer`?",
+    ],
+    why=(
+        "A module holds its parameters by ordinary references and so does an optimizer. The layer "
+        "and the bias lost their last one; the weight did not. On a GPU, this is memory that "
+        "stays taken after `del model`, until the optimizer goes too."
+    ),
+    wrong={
+        "[]": (
+            "Some say a module manages the life of its parameters. It is one of those who hold "
+            "them, and perhaps not the last."
+        ),
+        "['layer', 'weight', 'bias']": "The optimizer was given one tensor. It knows no layer.",
+        "['weight', 'bias']": "Was the optimizer given both?",
+    },
+)
+def test_what_outlives_the_layer():
+    """Some say a module manages the life of its parameters. Here, the layer is deleted.
+
+    A weak reference looks at an object without keeping it. Which names are in the list?
+    """
+    layer = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD([layer.weight], lr=0.1)
+    seen = {"layer": layer, "weight": layer.weight, "bias": layer.bias}
+    watched = {name: weakref.ref(thing) for name, thing in seen.items()}
+    del layer, seen
+    gc.collect()
+    alive = [name for name, look in watched.items() if look() is not None]
+    assert alive == answer(["weight"])
+
+
+@koan(
+    claims=["A-3.3-06"],
+    see="torch.nn.Module.parameters",
+    hint=[
+        "Compare the shapes of embed.weight and decode.weight. No transpose is needed.",
+        "Equal numbers are not enough: after one step they would differ. One object, two names.",
+        "What may you assign to a parameter's name?",
+    ],
+    why=(
+        "A Parameter can have two homes. It is counted once, gets the gradients of both uses, and "
+        "is trained once. deepcopy keeps the tie inside the copy and cuts it to the original."
+    ),
+    wrong={
+        "self.decode.weight.data = self.embed.weight.data": (
+            "One memory, but two Parameters: each with a gradient and a step of its own."
+        ),
+        "self.decode.load_state_dict(self.embed.state_dict())": (
+            "The same numbers today. They part at the first step."
+        ),
+        "self.decode.weight = nn.Parameter(self.embed.weight)": (
+            "nn.Parameter(...) makes a new Parameter around the old memory."
+        ),
+        "self.decode = self.embed": "decode shall stay a linear layer. It is its weight you want.",
+    },
+    right=[
+        "self.embed.weight = self.decode.weight",
+        'self.decode.register_parameter("weight", self.embed.weight)',
+    ],
+)
+def test_one_weight_for_two_layers():
+    """Let both layers use one weight: counted once, trained once.
+
+    The end shows that a deep copy keeps such a tie, in itself.
+    """
+
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(5, 3)
+            self.decode = nn.Linear(3, 5, bias=False)
+            # answer:
+            self.decode.weight = self.embed.weight
+            # end
+
+        def forward(self, words):
+            return self.decode(self.embed(words))
+
+    model = Words()
+    twin = copy.deepcopy(model)
+    for each in (model, twin):
+        assert [tuple(p.shape) for p in each.parameters()] == [(5, 3)]
+        assert sorted(each.state_dict()) == ["decode.weight", "embed.weight"]
+        assert tuple(each(torch.tensor([0, 4])).shape) == (2, 5)
+    assert twin.embed.weight is twin.decode.weight
+    assert twin.embed.weight is not model.embed.weight
+
+
+@koan(
+    claims=["A-3.3-02"],
+    see="torch.nn.Linear",
+    hint=[
+        "Which shape has nn.Linear's weight? load_state_dict refuses any other.",
+        "Without bias, self.bias should be there all the same, and hold no tensor.",
+        "A sum of n random numbers of size 1 has size sqrt(n). Start the weight accordingly.",
+    ],
+    why=(
+        "Weight (out, in), x @ weight.T, and None for a bias nobody wants: that is all. A weight "
+        "of shape (in, out) makes a working module too, but no checkpoint of nn.Linear fits it. "
+        "Unscaled randn makes outputs grow with the number of inputs."
+    ),
+    wrong={
+        "def __init__(self, n_in, n_out, bias=True):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.randn(n_in, n_out) / n_in**0.5)\n"
+        "    self.bias = nn.Parameter(torch.zeros(n_out)) if bias else None\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    y = x @ self.weight\n"
+        "    return y if self.bias is None else y + self.bias": (
+            "It computes well, but nn.Linear stores its weight the other way round."
+        ),
+        "def __init__(self, n_in, n_out, bias=True):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.randn(n_out, n_in))\n"
+        "    self.bias = nn.Parameter(torch.zeros(n_out)) if bias else None\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    return nn.functional.linear(x, self.weight, self.bias)": (
+            "Shapes and names are right. With 1000 inputs, the outputs become far too large."
+        ),
+        "def __init__(self, n_in, n_out, bias=True):\n"
+        "    super().__init__()\n"
+        "    self.weight = torch.randn(n_out, n_in, requires_grad=True)\n"
+        "    self.bias = torch.zeros(n_out, requires_grad=True) if bias else None\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    return nn.functional.linear(x, self.weight, self.bias)": (
+            "Gradients will flow. But the module knows nothing of these tensors."
+        ),
+        "def __init__(self, n_in, n_out, bias=True):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.randn(n_out, n_in) / n_in**0.5)\n"
+        "    self.bias = nn.Parameter(torch.zeros(n_out))\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    return x @ self.weight.T + self.bias": (
+            "A bias of zeros is a bias still: it is trained, and saved."
+        ),
+    },
+    right=[
+        "def __init__(self, n_in, n_out, bias=True):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.empty(n_out, n_in).uniform_(-1, 1) / n_in**0.5)\n"
+        '    self.register_parameter("bias", nn.Parameter(torch.zeros(n_out)) if bias else None)\n'
+        "\n"
+        "def forward(self, x):\n"
+        "    return nn.functional.linear(x, self.weight, self.bias)",
+    ],
+)
+def test_write_a_linear_layer():
+    """Write nn.Linear from raw parameters. It takes (n_in, n_out, bias=True).
+
+    Names and shapes are those of nn.Linear; without bias, self.bias is None. Choose the first
+    weights at random, small enough that many inputs do not make large outputs.
+    """
+
+    class Dense(nn.Module):
+        # answer:
+        def __init__(self, n_in, n_out, bias=True):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(n_out, n_in) / n_in**0.5)
+            self.bias = nn.Parameter(torch.zeros(n_out)) if bias else None
+
+        def forward(self, x):
+            y = x @ self.weight.T
+            return y if self.bias is None else y + self.bias
+
+        # end
+
+    for bias in (True, False):
+        mine, theirs = Dense(4, 3, bias=bias), nn.Linear(4, 3, bias=bias)
+        names = [name for name, _ in mine.named_parameters()]
+        assert names == [name for name, _ in theirs.named_parameters()]
+        assert (mine.bias is None) == (theirs.bias is None)
+        mine.load_state_dict(theirs.state_dict())
+        x = torch.randn(5, 4)
+        assert torch.allclose(mine(x), theirs(x), atol=1e-6)
+    assert 0.1 < Dense(1000, 8)(torch.randn(64, 1000)).std() < 3

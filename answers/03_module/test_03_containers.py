@@ -1,0 +1,453 @@
+"""Containers: modules that hold modules.
+
+Documents: A 2.2, A 3.3
+"""
+
+import warnings
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sensei import answer, koan
+
+
+@koan(
+    claims=["A-3.3-14", "A-3.3-15"],
+    see="torch.nn.Module.named_children",
+    hint=[
+        "torch.nn and nn are two names of one package.",
+        "Only an object of a Module class is a child. Is each of these values one?",
+    ],
+    why=(
+        "torch.nn.BatchNorm2d is nn.BatchNorm2d, a Module like Conv2d, and assigning it is enough. "
+        "add_module does the same for a name that is made at run time. A function is no module; "
+        "nor is a class before somebody calls it: nn.Dropout() was meant."
+    ),
+    wrong={
+        "['conv1', 'bn2']": (
+            "Some say a batch norm must be added with add_module, or it gets lost. "
+            "An assignment treats it just like the convolution."
+        ),
+        "['bn2']": "Assignment does register a layer; Module.__setattr__ sees to that.",
+        "['conv1', 'bn1', 'bn2', 'act']": "torch.relu is a function: it has nothing to register.",
+        "['conv1', 'bn1', 'bn2', 'drop']": "Look again: no parentheses. What is nn.Dropout itself?",
+    },
+)
+def test_the_children_of_a_block():
+    """Some say that assigning a batch norm is a mistake, and that add_module is needed.
+
+    Which names does this block give you, in order?
+    """
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1 = nn.Conv2d(3, 8, 3)
+            self.bn1 = torch.nn.BatchNorm2d(8)
+            self.add_module("bn2", nn.BatchNorm2d(8))
+            self.act = torch.relu
+            self.drop = nn.Dropout
+
+    assert [name for name, _ in Block().named_children()] == answer(["conv1", "bn1", "bn2"])
+
+
+@koan(
+    claims=["A-3.3-16", "A-3.3-17"],
+    see="torch.nn.Module.eval",
+    hint=[
+        "A batch norm in training mode takes mean and variance from the batch it sees.",
+        "eval() switches what modules() finds. Which of the two is found?",
+    ],
+    why=(
+        "The assigned one is a child: modules() finds it and eval() switches it. The one in the "
+        "list is invisible to eval(), .to(), parameters() and state_dict(): it goes on using the "
+        "statistics of each batch, and one answer depends on its neighbours."
+    ),
+    wrong={
+        "[]": (
+            "Some say modules() misses an assigned batch norm, so that eval() leaves it training. "
+            "There is such a layer here, but it is not that one."
+        ),
+        "['attribute', 'list']": "eval() looks at registered children only.",
+        "['list']": "Which of the two does PyTorch know of?",
+    },
+)
+def test_one_answer_and_its_neighbours():
+    """Some tell of a model whose answers got worse: eval() had missed its batch norm.
+
+    After eval(), the first sample should not care about the others in its batch. For which of
+    these two layers is it so?
+    """
+    model = nn.Module()
+    model.bn = torch.nn.BatchNorm1d(1)
+    model.hidden = [nn.BatchNorm1d(1)]
+    model.eval()
+    layers = {"attribute": model.bn, "list": model.hidden[0]}
+    calm = torch.tensor([[1.0], [2.0], [3.0]])
+    wild = torch.tensor([[1.0], [2.0], [50.0]])
+    steady = [name for name, bn in layers.items() if torch.allclose(bn(calm)[0], bn(wild)[0])]
+    assert steady == answer(["attribute"])
+
+
+@koan(
+    see="torch.nn.ModuleList",
+    hint=[
+        "A linear layer has two parameters, a weight and a bias.",
+        "Python's [x] * 3 makes a list of three. How many times is x made?",
+    ],
+    why=(
+        "A module does not look into Python lists; ModuleList is a list that it knows. But "
+        "[layer] * 3 is one layer under three names: parameters() gives each object once, "
+        "while state_dict() lists it three times. A comprehension makes three layers."
+    ),
+    wrong={
+        "[6, 6, 6]": "Three layers each? One of these is invisible, another is only one layer.",
+        "[0, 6, 6]": "ModuleList is right. But * does not make new layers.",
+        "[6, 2, 6]": "Nobody looks into a plain list.",
+        "[0, 2, 2]": "A comprehension runs its expression each time.",
+    },
+)
+def test_three_layers_three_times():
+    """Three layers, kept in three ways. How many parameters does each module find?"""
+    listed, times, fresh = nn.Module(), nn.Module(), nn.Module()
+    listed.layers = [nn.Linear(2, 2) for _ in range(3)]
+    times.layers = nn.ModuleList([nn.Linear(2, 2)] * 3)
+    fresh.layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+    counts = [len(list(module.parameters())) for module in (listed, times, fresh)]
+    assert counts == answer([0, 2, 6])
+
+
+@koan(
+    claims=["A-3.3-05"],
+    see="torch.nn.ModuleDict",
+    hint=[
+        "torch.nn has a list that modules know. What else may it have?",
+        "Four containers: of layers or of parameters, by position or by key. forward wants two.",
+    ],
+    why=(
+        "ModuleDict for layers by key, ParameterList for parameters by position (and ModuleList, "
+        "ParameterDict for the other two). They behave like Python's, and register what is in "
+        "them: so it is converted, saved and trained."
+    ),
+    wrong={
+        "self.heads = nn.ModuleDict({task: nn.Linear(4, 2) for task in tasks})\n"
+        "self.scales = [nn.Parameter(torch.ones(2)) for _ in tasks]": (
+            "The heads are seen now. But a Parameter in a list is not registered by being made."
+        ),
+        "self.heads = nn.ModuleDict({task: nn.Linear(4, 2) for task in tasks})\n"
+        "self.scales = nn.ModuleList([nn.Parameter(torch.ones(2)) for _ in tasks])": (
+            "A Parameter is a tensor, no layer. This container is particular about it."
+        ),
+        "self.heads = nn.ModuleList([nn.Linear(4, 2) for task in tasks])\n"
+        "self.scales = nn.ParameterList([torch.ones(2) for _ in tasks])": (
+            "Everything is registered, but forward looks for a head by its key."
+        ),
+    },
+    right=[
+        "self.heads = nn.ModuleDict({task: nn.Linear(4, 2) for task in tasks})\n"
+        "self.scales = nn.ParameterList([torch.ones(2) for _ in tasks])",
+        "self.heads, self.scales = nn.ModuleDict(), nn.ParameterList()\n"
+        "for task in tasks:\n"
+        "    self.heads[task] = nn.Linear(4, 2)\n"
+        "    self.scales.append(nn.Parameter(torch.ones(2)))",
+    ],
+)
+def test_a_model_with_several_heads():
+    """This model has no parameters, as far as PyTorch can see. Repair the two marked lines.
+
+    Heads are found by key, scales by position; forward stays as it is.
+    """
+
+    class Heads(nn.Module):
+        def __init__(self, tasks):
+            super().__init__()
+            # answer:
+            self.heads = nn.ModuleDict({task: nn.Linear(4, 2) for task in tasks})
+            self.scales = nn.ParameterList([nn.Parameter(torch.ones(2)) for _ in tasks])
+            # given:
+            # self.heads = {task: nn.Linear(4, 2) for task in tasks}
+            # self.scales = [nn.Parameter(torch.ones(2)) for _ in tasks]
+            # end
+
+        def forward(self, x):
+            pairs = zip(self.heads.items(), self.scales)
+            return {task: head(x) * scale for (task, head), scale in pairs}
+
+    for tasks in (["age"], ["age", "size"]):
+        model = Heads(tasks).double()
+        out = model(torch.ones(3, 4, dtype=torch.float64))
+        assert list(out) == tasks and tuple(out["age"].shape) == (3, 2)
+        names = {f"heads.{task}.{part}" for task in tasks for part in ("weight", "bias")}
+        names |= {f"scales.{i}" for i in range(len(tasks))}
+        assert {name for name, _ in model.named_parameters()} == names
+
+
+@koan(
+    see="torch.nn.Module.named_modules",
+    hint=[
+        "A name is the path from the model: the names on the way, with dots between them.",
+        "The walk starts at the model itself. What is the path from the model to the model?",
+        "One object stands in two places here. Does the walk come by twice?",
+    ],
+    why=(
+        "modules() walks the whole tree, the root first (its name is empty), where children() "
+        "takes one level. Like parameters(), both give each object once: the second "
+        "place of act has no name of its own, though forward runs it there."
+    ),
+    wrong={
+        "['', '0', '1', '2', '2.0', '2.1']": (
+            "So many places there are. But one object was met before."
+        ),
+        "['0', '1', '2', '2.0']": "The walk begins one step earlier.",
+        "['', '0', '1', '2']": "That is as far as children() would go, and the model itself.",
+        "['', '0', '1', '2', '0', '1']": "A name inside a child starts with the child's name.",
+    },
+)
+def test_a_walk_through_the_tree():
+    """A model in a model, with one activation in two places. List the names of the walk."""
+    act = nn.ReLU()
+    model = nn.Sequential(nn.Linear(2, 2), act, nn.Sequential(nn.Linear(2, 2), act))
+    assert [name for name, _ in model.named_modules()] == answer(["", "0", "1", "2", "2.0"])
+
+
+@koan(
+    see="torch.nn.Identity",
+    hint=[
+        "Compare the children with forward. Which steps of forward are no children?",
+        "forward knows the way. Can you keep it, and take only the last layer out of its way?",
+        "There is a layer that returns what it gets.",
+    ],
+    why=(
+        "children() knows the parts, not what forward does between them: the relu and the flatten "
+        "are functions. Put nn.Identity() in the head's place and forward stays whole; "
+        "or take the features with a hook."
+    ),
+    wrong={
+        "features = nn.Sequential(net.conv, net.pool, nn.Flatten())": (
+            "The shape is right now. One step of forward is missing still, without any error."
+        ),
+        "features = nn.Sequential(net.conv, nn.ReLU(), net.pool)": (
+            "The numbers are right. But forward also changes the shape."
+        ),
+        "del net.fc\nfeatures = net": "forward still asks for it, and does not find it.",
+        "net.fc = None\nfeatures = net": "The place is empty, and forward calls what is in it.",
+    },
+    right=[
+        "features = nn.Sequential(net.conv, nn.ReLU(), net.pool, nn.Flatten())",
+        "import copy\n\nfeatures = copy.deepcopy(net)\nfeatures.fc = nn.Identity()",
+        "def features(x):\n    return net.pool(F.relu(net.conv(x))).flatten(1)",
+    ],
+)
+def test_a_net_without_its_head():
+    """`features` shall give what the last layer would get. Some chain the children for that.
+
+    Repair the marked line.
+    """
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 2, 3)
+            self.pool = nn.AdaptiveAvgPool2d(1)
+            self.fc = nn.Linear(2, 5)
+
+        def forward(self, x):
+            return self.fc(self.pool(F.relu(self.conv(x))).flatten(1))
+
+    net = Net()
+    # answer:
+    net.fc = nn.Identity()
+    features = net
+    # given:
+    # features = nn.Sequential(*list(net.children())[:-1])
+    # end
+    for batch in (3, 4):
+        x = torch.randn(batch, 1, 6, 6)
+        assert tuple(features(x).shape) == (batch, 2)
+        assert torch.allclose(features(x), net.conv(x).clamp(min=0).mean((2, 3)), atol=1e-6)
+
+
+@koan(
+    see="torch.nn.LazyLinear",
+    hint=[
+        "Nobody told this layer how many inputs it has. When can it know?",
+        "From then on it is like any other layer. Even type(layer) may agree.",
+        "Three inputs in each of two rows. You know the order in a weight's shape.",
+    ],
+    why=(
+        "At the first call the weight gets its shape and its numbers, and the object changes its "
+        "class: from now on it is a plain Linear. So one dry run first, then look at shapes, count "
+        "or initialise. This is the answer to making layers in forward."
+    ),
+    wrong={
+        ("['LazyLinear', 'LazyLinear']", "(5, 3)"): (
+            "Python lets an object change its __class__, and this one does."
+        ),
+        ("['LazyLinear', 'Linear']", "(3, 5)"): "The first number is that of the outputs.",
+        ("['LazyLinear', 'Linear']", "(5, 2)"): "The batch has two rows. A row has more numbers.",
+        ("['Linear', 'Linear']", "(5, 3)"): "Before the first call it has no weights to speak of.",
+    },
+    right=[("['LazyLinear', 'Linear']", "torch.Size([5, 3])")],
+)
+def test_a_layer_that_waits():
+    """This layer is told its outputs, not its inputs. Name its class before and after one call.
+
+    And which shape has its weight then?
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # older versions call it experimental
+        layer = nn.LazyLinear(5)
+    names = [type(layer).__name__]
+    layer(torch.ones(2, 3))
+    names.append(type(layer).__name__)
+    assert names == answer(["LazyLinear", "Linear"])
+    assert tuple(layer.weight.shape) == answer((5, 3))
+
+
+@koan(
+    see="torch.nn.Module.get_submodule",
+    hint=[
+        "A layer is replaced at its parent: setattr(parent, name, new), as in self.act = ...",
+        "From a path like '2.0.1': the parent is get_submodule('2.0'), the last name is '1'.",
+        "Some activation stands in two places. named_modules has an argument about duplicates.",
+    ],
+    why=(
+        "modules() and children() hand out objects; to replace one you need its parent and its "
+        "name there. Both walks skip an object that they met before, so a shared "
+        "activation would keep its second place: remove_duplicate=False names every place."
+    ),
+    wrong={
+        "for module in model.modules():\n"
+        "    if isinstance(module, nn.ReLU):\n"
+        "        module = nn.GELU()": "The loop's own name is rebound. The model has not noticed.",
+        "for name, child in model.named_children():\n"
+        "    if isinstance(child, nn.ReLU):\n"
+        "        setattr(model, name, nn.GELU())": "One level only. Some of them lie deeper.",
+        "for name, child in model.named_children():\n"
+        "    if isinstance(child, nn.ReLU):\n"
+        "        setattr(model, name, nn.GELU())\n"
+        "    else:\n"
+        "        swap(child)": (
+            "Deep enough. But named_children gives an object once, even if it has two places."
+        ),
+        "model.apply(lambda m: nn.GELU() if isinstance(m, nn.ReLU) else m)": (
+            "apply calls your function on each module. It does nothing with the result."
+        ),
+    },
+    right=[
+        "for name, child in list(model._modules.items()):\n"
+        "    if isinstance(child, nn.ReLU):\n"
+        "        model.add_module(name, nn.GELU())\n"
+        "    else:\n"
+        "        swap(child)",
+        "for parent in list(model.modules()):\n"
+        "    for name, child in list(parent._modules.items()):\n"
+        "        if isinstance(child, nn.ReLU):\n"
+        "            parent._modules[name] = nn.GELU()",
+    ],
+)
+def test_replace_every_relu():
+    """Write `swap`: it puts an nn.GELU in the place of every nn.ReLU, however deep.
+
+    Careful: one of them may stand in two places. All else stays as it is.
+    """
+
+    def swap(model):
+        # answer:
+        for name, module in list(model.named_modules(remove_duplicate=False)):
+            if isinstance(module, nn.ReLU):
+                parent, _, last = name.rpartition(".")
+                setattr(model.get_submodule(parent), last, nn.GELU())
+        # end
+
+    act, first, last = nn.ReLU(), nn.Linear(2, 3), nn.Linear(3, 2)
+    flat = nn.Sequential(first, act, last, act)
+    deep = nn.Sequential(first, nn.ReLU(), nn.Sequential(nn.Sequential(last, nn.ReLU())))
+    x = torch.randn(4, 2)
+    for model in (flat, deep):
+        swap(model)
+        assert torch.allclose(model(x), F.gelu(last(F.gelu(first(x)))))
+        assert not any(isinstance(module, nn.ReLU) for module in model.modules())
+        assert len(list(model.parameters())) == 4
+
+
+@koan(
+    claims=["A-2.2-25"],
+    see="torch.nn.Module.add_module",
+    hint=[
+        "The names are '0', '1', '2', ... Which method registers a layer under such a name?",
+        "A list inside would put its own name before every number.",
+        "In the second chain one layer comes twice. Which walk goes by twice?",
+    ],
+    why=(
+        "Sequential is a loop over add_module(str(i), layer) and a loop in forward. The second "
+        "must go over the registry itself: children() would leave out a layer that comes again, "
+        "and so skip a step without an error."
+    ),
+    wrong={
+        "def __init__(self, *layers):\n"
+        "    super().__init__()\n"
+        "    self.layers = list(layers)\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    for layer in self.layers:\n"
+        "        x = layer(x)\n"
+        "    return x": "It computes the same, and has nothing to save or to train.",
+        "def __init__(self, *layers):\n"
+        "    super().__init__()\n"
+        "    self.layers = nn.ModuleList(layers)\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    for layer in self.layers:\n"
+        "        x = layer(x)\n"
+        "    return x": "All is registered, but one level too deep: see the keys.",
+        "def __init__(self, *layers):\n"
+        "    super().__init__()\n"
+        "    for i, layer in enumerate(layers):\n"
+        "        self.add_module(str(i), layer)\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    for layer in self.children():\n"
+        "        x = layer(x)\n"
+        "    return x": "The keys are right. But children() gives each object once.",
+    },
+    right=[
+        "def __init__(self, *layers):\n"
+        "    super().__init__()\n"
+        "    for i in range(len(layers)):\n"
+        "        setattr(self, str(i), layers[i])\n"
+        "    self.count = len(layers)\n"
+        "\n"
+        "def forward(self, x):\n"
+        "    for i in range(self.count):\n"
+        "        x = self.get_submodule(str(i))(x)\n"
+        "    return x",
+    ],
+)
+def test_write_sequential():
+    """Write your own nn.Sequential: the same results, and the same keys in the state dict.
+
+    It takes any number of layers, and one layer may come more than once.
+    """
+
+    class Chain(nn.Module):
+        # answer:
+        def __init__(self, *layers):
+            super().__init__()
+            for i, layer in enumerate(layers):
+                self.add_module(str(i), layer)
+
+        def forward(self, x):
+            for layer in self._modules.values():
+                x = layer(x)
+            return x
+
+        # end
+
+    again = nn.Linear(2, 2)
+    for layers in ([nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)], [again, nn.Tanh(), again]):
+        mine, theirs = Chain(*layers), nn.Sequential(*layers)
+        x = torch.randn(4, 2)
+        assert torch.equal(mine(x), theirs(x))
+        assert list(mine.state_dict()) == list(theirs.state_dict())

@@ -1,0 +1,529 @@
+"""Calling: what layer(x) does around forward, and what a layer is made of.
+
+Documents: B 1, B 3, B 5
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from sensei import answer, koan
+
+
+@koan(
+    see="torch.nn.Module.forward",
+    hint=[
+        "layer(x) looks for a method forward. nn.Module brings one along, for those who have none.",
+        "It can do only one thing. Python has an exception for a method that a subclass owes.",
+    ],
+    why="layer(x) is Module.__call__, and it calls forward. Nobody wrote one here, so the "
+    "inherited forward ran: it raises NotImplementedError and names your class.",
+    wrong={
+        "AttributeError": "The method is found: nn.Module itself has a forward. "
+        "What can it do, knowing nothing of your layer?",
+        "TypeError": "The object can be called, and with one argument too: nn.Module sees to that.",
+        "RuntimeError": "Near: what is raised is a subclass of it, with a more telling name.",
+    },
+)
+def test_a_slip_of_the_pen():
+    """Read the layer letter by letter, then call it. Which exception does it raise?"""
+
+    class Double(nn.Module):
+        def foward(self, x):
+            return 2 * x
+
+    layer = Double()
+    with pytest.raises(Exception) as caught:
+        layer(torch.ones(3))
+    assert caught.type is answer(NotImplementedError)
+
+
+@koan(
+    claims=["B-1-09"],
+    see="torch.nn.Module.register_forward_hook",
+    hint=[
+        "layer(x) runs two things one after the other: forward, then the hooks. Who starts them?",
+        "A container calls what it contains, as you would.",
+    ],
+    why="Module.__call__ runs the hooks around forward. Who calls forward directly gets the same "
+    "numbers, and no hook runs: no feature is kept, no profiler counts, and no error tells you.",
+    wrong={
+        "['call', 'forward', '__call__', 'Sequential']": "Some say layer.forward(x) is the same "
+        "call, only more explicit. It is the inner part of the call, without what is around it.",
+        "['call', '__call__']": "A Sequential calls its layers with parentheses, like you.",
+        "['forward']": "A forward hook is named after WHEN it runs: after forward. "
+        "Who runs it is another question.",
+        "[]": "A registered hook is on duty until somebody removes it.",
+    },
+)
+def test_who_wakes_the_hook():
+    """A forward hook notes each call that it sees. We run one layer in four ways.
+
+    All four give the same numbers. Which ones did the hook see?
+    """
+    layer = nn.Linear(2, 2)
+    container = nn.Sequential(layer)
+    ways = {"call": layer, "forward": layer.forward, "__call__": layer.__call__}
+    ways["Sequential"] = container
+    seen = []
+    layer.register_forward_hook(lambda module, args, output: seen.append(way))
+    for way in ways:
+        ways[way](torch.ones(1, 2))
+    assert seen == answer(["call", "__call__", "Sequential"])
+
+
+@koan(
+    see="torch.nn.Module.register_forward_pre_hook",
+    hint=[
+        "A hook that returns something puts it in the place of what it was shown.",
+        "Pre-hook, forward, hook: write down x and the output after each step.",
+    ],
+    why="The pre-hook turned 3 into 4, forward made 8 of it, and the hook saw args (4,) and output "
+    "8: it gave 32. The order of registration does not matter between the two kinds.",
+    wrong={
+        "24.0": "The hook's args are what forward really received, not what the caller gave.",
+        "6.0": "Hooks can do more than look. What becomes of the value they return?",
+        "8.0": "Only the first hook was obeyed. The other one returns a value as well.",
+        "19.0": "The order in which you register a pre-hook and a hook is not their running order.",
+    },
+)
+def test_before_and_after_forward():
+    """Two hooks that return something. Predict what the caller gets."""
+
+    class Double(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    layer = Double()
+    layer.register_forward_hook(lambda module, args, output: output * args[0])
+    layer.register_forward_pre_hook(lambda module, args: args[0] + 1)
+    assert layer(torch.tensor(3.0)).item() == answer(32.0)
+
+
+@koan(
+    see="torch.nn.Module.register_forward_hook",
+    hint=[
+        "What does setdefault return? And what does the model do with what a hook returns?",
+        "To look without touching, a hook must return nothing, and what it keeps must be free "
+        "of the graph.",
+    ],
+    why="setdefault returned the detached tensor, so it became the layer's output, and the first "
+    "layer got no gradient. A hook that only looks returns None: write it as a function.",
+    wrong={
+        "model[0].register_forward_hook("
+        "lambda module, args, output: seen.setdefault('first', output))": "Now the gradient "
+        "flows, but what you keep holds the graph, and with it the memory of a whole step.",
+        "def look(module, args, output):\n    seen['first'] = output\n"
+        "model[0].register_forward_hook(look)": "It returns nothing, good. "
+        "But what is kept must be detached.",
+        "model[0].register_forward_pre_hook("
+        "lambda module, args: seen.__setitem__('first', args[0].detach()))": "A pre-hook sees "
+        "what goes into the layer, not what comes out.",
+    },
+    right=[
+        "model[0].register_forward_hook("
+        "lambda module, args, output: seen.update(first=output.detach()))",
+        "def look(module, args, output):\n    seen['first'] = output.detach().clone()\n"
+        "model[0].register_forward_hook(look)",
+    ],
+)
+def test_a_hook_that_only_wants_to_look():
+    """The hook keeps a detached copy of the first layer's output. Since then that layer learns
+    nothing. Repair the hook: it must go on keeping, and leave the training alone.
+    """
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    seen = {}
+
+    # answer:
+    def look(module, args, output):
+        seen["first"] = output.detach()
+
+    model[0].register_forward_hook(look)
+    # given:
+    # model[0].register_forward_hook(
+    #     lambda module, args, output: seen.setdefault("first", output.detach())
+    # )
+    # end
+    x = torch.ones(4, 2)
+    model(x).sum().backward()
+    assert torch.equal(seen["first"], nn.functional.linear(x, model[0].weight, model[0].bias))
+    assert not seen["first"].requires_grad
+    assert model[0].weight.grad is not None
+
+
+@koan(
+    see="torch.func.functional_call",
+    hint=[
+        "What is lent to a layer for one call: does it stay?",
+        "The values are matched by name. Which of the two names does this layer know?",
+    ],
+    why="functional_call runs the whole call, hooks too, with other tensors in the parameters' "
+    "places, then puts the old ones back. A name it does not know is silently of no effect, unless "
+    "you say strict=True. Gradients go to the tensors that you lent.",
+    wrong={
+        "[5.0, 5.0, 5.0]": "It is not load_state_dict: what you lend is taken back after the call.",
+        "[5.0, 5.0, 2.0]": "The second dict has a name that the layer does not have.",
+        "[2.0, 2.0, 2.0]": "A layer reads its parameters when it runs, so they can be exchanged.",
+        "[5.0, 0.0, 2.0]": "No parameter is missing in the second call: the layer has its own.",
+    },
+)
+def test_a_layer_with_a_borrowed_weight():
+    """The layer's weight is 2. functional_call runs it with a weight of 5, given by name.
+
+    Somebody misspelt the second name. Predict the three outputs.
+    """
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(layer.weight, 2.0)
+    five, x = torch.tensor([[5.0]]), torch.ones(1, 1)
+    first = torch.func.functional_call(layer, {"weight": five}, x)
+    second = torch.func.functional_call(layer, {"wieght": five}, x)
+    assert [first.item(), second.item(), layer(x).item()] == answer([5.0, 2.0, 2.0])
+
+
+@koan(
+    see="torch.nn.Module.extra_repr",
+    hint=[
+        "print(nn.Linear(2, 3)) shows in_features=2 and more. Where does that text stand?",
+        "When is it asked for: when the layer is built, or when it is printed?",
+    ],
+    why="repr(layer) asks extra_repr() each time and puts its text between the parentheses. A "
+    "method of a layer can read self.training, in forward as well.",
+    wrong={
+        "'Noise()'": "A layer may say something about itself. That is what this method is for.",
+        "'training=False'": "It is an EXTRA: the class still gives its own name.",
+        "'Noise(training=True)'": "So it was when the layer was built. And when it is printed?",
+        "'Noise(\\n  training=False\\n)'": "Lines of their own are for child modules. "
+        "A short text stays on the line.",
+    },
+    right=['"Noise(training=" + str(False) + ")"'],
+)
+def test_a_layer_that_introduces_itself():
+    """repr is what print shows. Predict the whole text, a string."""
+
+    class Noise(nn.Module):
+        def extra_repr(self):
+            return f"training={self.training}"
+
+    layer = Noise()
+    layer.eval()
+    assert repr(layer) == answer("Noise(training=False)")
+
+
+@koan(
+    claims=["B-3-03"],
+    see="torch.nn.Linear",
+    hint=[
+        "forward calls plain operations, and a node is named after its operation.",
+        "A matrix product is called mm. A product with something added, in one operation, "
+        "has `add` before it. To each, Backward and a 0.",
+    ],
+    why="A module holds tensors and calls ordinary operations; the nodes are theirs, and C++. "
+    "With a bias Linear is one addmm, without it one mm. Only a few rare modules, SyncBatchNorm "
+    "for one, use a torch.autograd.Function written in Python.",
+    wrong={
+        "['LinearBackward', 'LinearBackward']": "Some say each module wraps a Function of its own. "
+        "Linear has none: autograd sees only the operations that forward calls.",
+        "['LinearBackward0', 'LinearBackward0']": "For these inputs `linear` is split into smaller "
+        "operations before autograd looks.",
+        "['AddBackward0', 'MmBackward0']": "Product and sum would be two operations. "
+        "There is one that does both.",
+        "['MmBackward0', 'MmBackward0']": "A bias must be added somewhere.",
+    },
+)
+def test_what_autograd_sees_of_a_linear_layer():
+    """Some say each layer wraps a Function of its own, with forward and backward.
+
+    Two Linear layers: predict the name of the node behind each output.
+    """
+    x = torch.ones(4, 3)
+    with_bias = nn.Linear(3, 2)
+    without = nn.Linear(3, 2, bias=False)
+    names = [layer(x).grad_fn.name() for layer in (with_bias, without)]
+    assert names == answer(["AddmmBackward0", "MmBackward0"])
+
+
+@koan(
+    claims=["B-1-06"],
+    see="torch.nn.Upsample",
+    hint=[
+        "Who would call this method? Autograd walks over nodes, and a node belongs to an "
+        "operation.",
+        "Then how many pixels of the output were copied from each pixel of x?",
+    ],
+    why="No module has a backward; a method of that name is never called. Each pixel was copied "
+    "into a 2 by 2 square, so four ones come back to it. To change the gradient, wrap the "
+    "operation in a torch.autograd.Function.",
+    wrong={
+        "[0.0, 0.0]": "Some say Upsample has a backward that you can rewrite. No module has one, "
+        "and nobody calls yours: autograd follows the operation that forward used.",
+        "[1.0, 1.0]": "Each pixel of x shows up more than once in the output.",
+        "[2.0, 2.0]": "The picture grows in height and in width.",
+        "[0.25, 0.25]": "The copies are not averaged: a sum gives 1 to each of them.",
+    },
+)
+def test_a_layer_with_its_own_backward():
+    """Upsample makes a picture larger. Some say you can rewrite its backward by hand.
+
+    Here somebody did. Predict the gradient of the two pixels.
+    """
+
+    class Silent(nn.Upsample):
+        def backward(self, grad):
+            return grad * 0
+
+    x = torch.ones(1, 1, 1, 2, requires_grad=True)
+    Silent(scale_factor=2)(x).sum().backward()
+    assert x.grad.flatten().tolist() == answer([4.0, 4.0])
+
+
+@koan(
+    claims=["B-5-28"],
+    see="torch.nn.ConvTranspose2d",
+    hint=[
+        "What does Upsample need to learn in order to copy pixels?",
+        "Weights for each pair of channels, then one bias a channel that comes out. "
+        "It undoes a convolution, so whose layout does the weight have?",
+    ],
+    why="3*5*2*2 weights and 5 biases, where Upsample has nothing to learn. The weight begins with "
+    "the channels that go IN: it is laid out like the Conv2d(5, 3, 2) which it turns round.",
+    wrong={
+        ("[0, 65]", "(5, 3, 2, 2)"): "So it is for Conv2d. This one is its transpose.",
+        ("[0, 60]", "(3, 5, 2, 2)"): "By default there is a bias as well.",
+        ("[0, 63]", "(3, 5, 2, 2)"): "A bias belongs to the channels that come out.",
+        ("[1, 65]", "(3, 5, 2, 2)"): "The scale factor is a plain number. Nothing trains it.",
+        ("[0, 0]", "(3, 5, 2, 2)"): "Both make pictures larger, but one of them learns how.",
+    },
+    right=[("[0, 65]", "torch.Size([3, 5, 2, 2])")],
+)
+def test_two_ways_to_grow_a_picture():
+    """Both double the height and the width. How many numbers can each learn?
+
+    And which shape has the weight of the second?
+    """
+    copy = nn.Upsample(scale_factor=2)
+    learn = nn.ConvTranspose2d(3, 5, kernel_size=2, stride=2)
+    counts = [sum(p.numel() for p in layer.parameters()) for layer in (copy, learn)]
+    assert counts == answer([0, 65])
+    assert learn.weight.shape == answer((3, 5, 2, 2))
+
+
+@koan(
+    claims=["B-3-12"],
+    see="torch.autograd.Function",
+    hint=[
+        "What does an optimizer need: a module, or the things it shall change?",
+        "backward only leaves a gradient on a leaf that asked for one.",
+    ],
+    why="A leaf and a list are enough for an optimizer. What a Module adds is bookkeeping: "
+    "parameters(), state_dict(), .to(), train and eval, hooks.",
+    wrong={
+        "w = torch.zeros(2, requires_grad=True)\n"
+        "optimizer = torch.optim.SGD(nn.Module().parameters(), lr=0.5)": "Some believe that an "
+        "optimizer needs a Module. An empty one gives it nothing to change, and it says so.",
+        "w = torch.zeros(2)\noptimizer = torch.optim.SGD([w], lr=0.5)": "Nothing here asks for a "
+        "gradient, so there is no graph to walk back.",
+        "w = nn.Linear(2, 1)\noptimizer = torch.optim.SGD(w.parameters(), lr=0.5)": "Scale wants "
+        "a tensor to multiply with, not a layer.",
+        "w = torch.zeros(2, requires_grad=True)\n"
+        "optimizer = torch.optim.SGD([w.clone()], lr=0.5)": "A clone is a result, not a leaf: "
+        "the optimizer refuses it.",
+    },
+    right=[
+        "w = nn.Parameter(torch.zeros(2))\noptimizer = torch.optim.SGD([w], lr=0.25)",
+        "w = torch.rand(2, requires_grad=True)\noptimizer = torch.optim.Adam([w], lr=0.5)",
+    ],
+)
+def test_a_network_without_a_module():
+    """Scale is a Function, and there is no nn.Module here at all.
+
+    Write what the loop lacks: two trainable numbers `w`, and an `optimizer` for them.
+    """
+
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x * w
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, w = ctx.saved_tensors
+            return grad * w, grad * x
+
+    for target in (torch.tensor([2.0, -1.0]), torch.tensor([0.5, 3.0])):
+        # answer:
+        w = torch.zeros(2, requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.25)
+        # end
+        for _ in range(200):
+            optimizer.zero_grad()
+            (Scale.apply(torch.ones(2), w) - target).square().sum().backward()
+            optimizer.step()
+        assert torch.allclose(w, target, atol=0.01)
+
+
+@koan(
+    see="torch.nn.LSTM",
+    hint=[
+        "Print the shapes of output, h and c. Which of them have an axis for time?",
+        "batch_first says where the batch stands in a sequence. A state is no sequence.",
+    ],
+    why="h and c are always (layers, batch, hidden): batch_first is about the input and the "
+    "output. So h[-1] is the last layer, and h[:, -1] was the last SAMPLE, silently.",
+    wrong={
+        "return torch.cat([h[0], c[0]], dim=1)": "The right axis, but this is the first layer.",
+        "return torch.cat([s.view(s.shape[1], 2, 5)[:, -1] for s in (h, c)], dim=1)": "view only "
+        "cuts the same numbers differently: samples and layers are mixed up.",
+        "return torch.cat([output[:, -1], c[:, -1]], dim=1)": "Half of it: the cell state c is "
+        "laid out like h.",
+        "return torch.cat([output[-1], c[-1]], dim=1)": "output IS laid out by batch_first.",
+    },
+    right=[
+        "return torch.cat([output[:, -1], c[-1]], dim=1)",
+        "return torch.cat([s.transpose(0, 1)[:, -1] for s in (h, c)], dim=1)",
+    ],
+)
+def test_the_last_state_of_each_sample():
+    """`summary` shall give, for each sample, h and c of the last layer.
+
+    The batch comes first here, they said. Repair it.
+    """
+    lstm = nn.LSTM(4, 5, num_layers=2, batch_first=True)
+
+    def summary(x):
+        output, (h, c) = lstm(x)
+        # answer:
+        return torch.cat([h[-1], c[-1]], dim=1)
+        # given:
+        # return torch.cat([h[:, -1], c[:, -1]], dim=1)
+        # end
+
+    for batch in (3, 2):
+        x = torch.randn(batch, 7, 4)
+        states = summary(x)
+        assert tuple(states.shape) == (batch, 10)
+        assert torch.allclose(states[:, :5], lstm(x)[0][:, -1], atol=1e-6)
+        assert torch.allclose(states[1:], summary(x[1:]), atol=1e-6)
+
+
+@koan(
+    see="torch.nn.MultiheadAttention",
+    hint=[
+        "softmax over nothing but -inf is 0/0. What does backward make of it, even times zero?",
+        "The nan must never arise. Which samples have no key left, and may one of them keep some?",
+    ],
+    why="A query that may look at nothing gets nan. To fill it afterwards repairs the output only: "
+    "backward computes 0 * nan for weights that all samples share. So leave the empty sample "
+    "its keys, and drop its output.",
+    wrong={
+        "output, _ = attention(x, x, x, key_padding_mask=padding)\nreturn output.nan_to_num(0.0)": (
+            "The output looks clean. backward still goes through the row of nan."
+        ),
+        "output, _ = attention(x, x, x)\nreturn output.masked_fill(padding[..., None], 0.0)": (
+            "Without a mask the first sample looks at its padding too."
+        ),
+        "output, _ = attention(x, x, x, key_padding_mask=padding)\n"
+        "return output * ~padding[..., None]": "nan times zero is nan.",
+    },
+    right=[
+        "alive = ~padding.all(dim=1)\n"
+        "output = torch.zeros_like(x)\n"
+        "output[alive] = attention(*[x[alive]] * 3, key_padding_mask=padding[alive])[0]\n"
+        "return output.masked_fill(padding[..., None], 0.0)",
+        "keys = padding.clone()\nkeys[:, 0] = False\n"
+        "output, _ = attention(x, x, x, key_padding_mask=keys)\n"
+        "return output.masked_fill(padding[..., None], 0.0)",
+    ],
+)
+def test_a_sample_of_nothing_but_padding():
+    """The mask is True where there is only padding, and one sample is all padding.
+
+    The output is clean, the gradient is not. Repair `attend`.
+    """
+    attention = nn.MultiheadAttention(4, 1, batch_first=True)
+
+    def attend(x, padding):
+        # answer:
+        empty = padding.all(dim=1, keepdim=True)
+        output, _ = attention(x, x, x, key_padding_mask=padding & ~empty)
+        return output.masked_fill(padding[..., None], 0.0)
+        # given:
+        # output, _ = attention(x, x, x, key_padding_mask=padding)
+        # return output.masked_fill(padding[..., None], 0.0)
+        # end
+
+    x = torch.randn(2, 3, 4)
+    padding = torch.tensor([[False, False, True], [True, True, True]])
+    output = attend(x, padding)
+    short = x[:1, :2]
+    assert torch.allclose(output[:1, :2], attention(short, short, short)[0], atol=1e-6)
+    assert output[padding].eq(0).all()
+    output.sum().backward()
+    assert attention.in_proj_weight.grad.isfinite().all()
+
+
+@koan(
+    claims=["B-1-09"],
+    see="torch.utils.hooks.RemovableHandle",
+    hint=[
+        "register_forward_hook returns a handle. Keep it.",
+        "One of the calls below fails half way. Which block of Python runs all the same?",
+        "The model has a hook of its own. Which way of running it would leave that one out?",
+    ],
+    why="Called, not model.forward(x), so that the model's own hooks run; the hook returns None; "
+    "it keeps a detached tensor; and `finally` removes it even after an error.",
+    wrong={
+        "kept = []\n"
+        "handle = layer.register_forward_hook(lambda m, a, out: kept.append(out.detach()))\n"
+        "model(x)\nhandle.remove()\nreturn kept[0]": "When the model raises, the line that "
+        "removes the hook is never reached.",
+        "kept = []\n"
+        "handle = layer.register_forward_hook(lambda m, a, out: kept.append(out.detach()))\n"
+        "try:\n    model.forward(x)\nfinally:\n    handle.remove()\nreturn kept[0]": "The model's "
+        "own hooks were left out, and one of them prepares the input.",
+        "kept = []\n"
+        "layer.register_forward_hook(lambda m, a, out: kept.append(out.detach()))\n"
+        "model(x)\nreturn kept[0]": "This hook stays: each call leaves one more behind.",
+        "return layer(x).detach()": "The layer wants what the layers before it made of x.",
+        "kept = []\n"
+        "handle = layer.register_forward_hook(lambda m, a, out: kept.append(out))\n"
+        "try:\n    model(x)\nfinally:\n    handle.remove()\nreturn kept[0]": "What you give away "
+        "still holds the graph.",
+    },
+    right=[
+        "kept = []\n"
+        "handle = layer.register_forward_hook(lambda m, a, out: kept.append(out.detach()))\n"
+        "with handle:\n    model(x)\nreturn kept[0]",
+    ],
+)
+def test_write_a_feature_extractor():
+    """Write `features`: it runs the model on x and returns, detached, what `layer` gave.
+
+    Afterwards the model must be as before: no hook may stay behind, whatever happens.
+    """
+
+    def features(model, layer, x):
+        # answer:
+        kept = []
+
+        def keep(module, args, output):
+            kept.append(output.detach())
+
+        handle = layer.register_forward_hook(keep)
+        try:
+            model(x)
+        finally:
+            handle.remove()
+        return kept[0]
+        # end
+
+    first, last = nn.Linear(2, 3), nn.Linear(3, 1)
+    model = nn.Sequential(nn.Sequential(first, nn.ReLU()), last)
+    model.register_forward_pre_hook(lambda module, args: args[0] * 10)
+    x = torch.ones(4, 2)
+    inner, outer = features(model, first, x), features(model, last, x)
+    assert torch.equal(inner, first(x * 10)) and torch.equal(outer, model(x))
+    assert not inner.requires_grad
+    with pytest.raises(RuntimeError):
+        features(model, first, torch.ones(4, 5))
+    assert [len(module._forward_hooks) for module in (first, last, model)] == [0, 0, 0]

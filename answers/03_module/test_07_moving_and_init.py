@@ -1,0 +1,535 @@
+"""Moving and first values: what .to() touches, and who fills a layer with numbers.
+
+Documents: A 2.2
+"""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from sensei import answer, koan
+
+
+@koan(
+    claims=["A-2.2-09"],
+    see="torch.nn.Module.to",
+    hint=[
+        "Nobody keeps what the two calls return. Which of them changes something all the same?",
+        "Others hold a layer's parameters too: an optimizer, for one. Would it lose them?",
+    ],
+    why="Module.to works in place and returns the module itself; a tensor never changes, it gives "
+    "you another. And the Parameter object stays the same one, with new data inside, so whoever "
+    "holds it, an optimizer say, keeps it.",
+    wrong={
+        "[torch.float32, torch.float32, torch.float32]": "Some say layer = layer.to(...) is a "
+        "must. True for tensors; a module changes itself.",
+        "[torch.float64, torch.float64, torch.float64]": "Tensor.to never changes the tensor it "
+        "is called on. It returns another one, and here nobody kept it.",
+        "[torch.float64, torch.float32, torch.float32]": "That would be so if the layer got a new "
+        "Parameter. It keeps the object and exchanges the numbers in it.",
+    },
+    right=["[torch.double, torch.float, torch.double]"],
+)
+def test_to_without_an_equals_sign():
+    """We hold a layer's weight by a second name, and call .to() on a layer and on a tensor.
+
+    Predict the three dtypes.
+    """
+    layer = nn.Linear(2, 2)
+    held = layer.weight
+    t = torch.ones(2)
+    layer.to(torch.float64)
+    t.to(torch.float64)
+    assert [layer.weight.dtype, t.dtype, held.dtype] == answer(
+        [torch.float64, torch.float32, torch.float64]
+    )
+
+
+@koan(
+    claims=["A-2.2-09"],
+    see="torch.nn.Module.register_buffer",
+    hint=[
+        "Module.to asks each child to move, and the child asks its own children. "
+        "Then each moves what is registered with it.",
+        "A dtype for weights is not a dtype for counters.",
+    ],
+    why="to() goes down to every child and treats its parameters and buffers. A plain attribute is "
+    "not registered, so nobody moves it. And a dtype reaches floating point numbers only: a "
+    "counter in float16 would stop at 2048.",
+    wrong={
+        (
+            "['meta', 'meta', 'meta']",
+            "[torch.float16, torch.int64, torch.float16]",
+        ): "A plain tensor is an attribute like any other: the module does not look for it.",
+        (
+            "['meta', 'meta', 'cpu']",
+            "[torch.float16, torch.float16, torch.float32]",
+        ): "A counter stays a counter.",
+        (
+            "['meta', 'cpu', 'cpu']",
+            "[torch.float16, torch.int64, torch.float32]",
+        ): "The device and the dtype are two questions. An integer can move.",
+        (
+            "['cpu', 'cpu', 'cpu']",
+            "[torch.float32, torch.int64, torch.float32]",
+        ): "The call was made on the model, but it goes down to the children and to theirs.",
+    },
+    right=[
+        ("['meta', 'meta', 'cpu']", "[torch.half, torch.long, torch.float]"),
+    ],
+)
+def test_who_comes_along():
+    """A child of a child has a weight, a counting buffer, and a plain tensor.
+
+    Move the whole model. Predict, for these three, the devices and the dtypes.
+    """
+    child = nn.Linear(2, 2)
+    child.register_buffer("steps", torch.tensor(0))
+    child.scale = torch.tensor(1.0)
+    model = nn.Sequential(nn.Sequential(child))
+    model.to("meta", torch.float16)
+    tensors = [child.weight, child.steps, child.scale]
+    assert [t.device.type for t in tensors] == answer(["meta", "meta", "cpu"])
+    assert [t.dtype for t in tensors] == answer([torch.float16, torch.int64, torch.float32])
+
+
+@koan(
+    see="torch.nn.Module.to",
+    hint=[
+        "Could a weight of whole numbers still have a gradient?",
+        "The layer looks at the dtype itself, before anything moves. It is not the kind of thing "
+        "it takes.",
+    ],
+    why="to() takes floating point and complex dtypes only, and checks before it changes anything. "
+    "To make integers of weights is quantisation, and that takes more than a dtype.",
+    wrong={
+        "ValueError": "Natural. PyTorch sees a dtype more as a kind of thing than as a value.",
+        "RuntimeError": "This is what a tensor that needs a gradient would say to such data. "
+        "The module asks first.",
+        "NotImplementedError": "There is no plan to do it some day. It is refused.",
+    },
+)
+def test_a_layer_of_whole_numbers():
+    """A tensor can become int64. And a layer? Which exception does it raise?"""
+    layer = nn.Linear(2, 2)
+    assert layer.weight.detach().to(torch.int64).dtype == torch.int64
+    with pytest.raises(Exception) as caught:
+        layer.to(torch.int64)
+    assert caught.type is answer(TypeError)
+
+
+@koan(
+    see="torch.nn.Module.to_empty",
+    hint=[
+        "A move copies the numbers. Which numbers are there to copy?",
+        "No device is missing, and no argument is bad. It is a copy that nobody can write.",
+    ],
+    why="A meta tensor has no numbers, so there is nothing to copy, and PyTorch will not invent "
+    "them. It names the way out: to_empty() takes memory, and you fill it.",
+    wrong={
+        "RuntimeError": "Near: what is raised is a subclass of it that says more.",
+        "ValueError": 'The value "cpu" is fine. It is the source that has nothing to give.',
+        "TypeError": "A device is a good argument for to(). Only, what shall be copied?",
+    },
+)
+def test_back_from_meta():
+    """On "meta" a layer has shapes and no numbers. Going there is easy.
+
+    Which exception does the way back raise?
+    """
+    layer = nn.Linear(2, 2)
+    layer.to("meta")
+    with pytest.raises(Exception) as caught:
+        layer.to("cpu")
+    assert caught.type is answer(NotImplementedError)
+
+
+@koan(
+    see="torch.nn.utils.skip_init",
+    hint=[
+        "Which of these begin with random numbers, and which with zeros and ones?",
+        "skip_init builds a layer and leaves its memory as it is.",
+    ],
+    why="A new Linear or Embedding draws its weights from the global generator, so a layer "
+    "more shifts every random number that comes later. BatchNorm1d starts with ones and zeros; "
+    "skip_init leaves the memory as it is, for weights that you will load anyway.",
+    wrong={
+        "['Linear', 'Embedding', 'skip_init']": "To skip the init is to skip its random numbers, "
+        "and the time they take.",
+        "['Linear', 'BatchNorm1d', 'Embedding', 'skip_init']": "Two of these four get by without "
+        "any random number.",
+        "['Linear', 'BatchNorm1d', 'Embedding']": "A fresh BatchNorm1d changes nothing: "
+        "it starts with plain ones and zeros.",
+        "['Linear']": "One more of these needs a different vector for each word.",
+    },
+)
+def test_who_draws_random_numbers():
+    """Same seed, one more layer, and all later weights are other ones. Why?
+
+    Building a layer may draw from the global generator. Name those that do, in this order.
+    """
+    makers = {
+        "Linear": lambda: nn.Linear(2, 2),
+        "BatchNorm1d": lambda: nn.BatchNorm1d(2),
+        "Embedding": lambda: nn.Embedding(2, 2),
+        "skip_init": lambda: nn.utils.skip_init(nn.Linear, 2, 2),
+    }
+    draws = {}
+    for name, make in makers.items():
+        before = torch.get_rng_state()
+        make()
+        draws[name] = not torch.equal(before, torch.get_rng_state())
+    assert [name for name in draws if draws[name]] == answer(["Linear", "Embedding"])
+
+
+@koan(
+    see="torch.nn.Module.apply",
+    hint=[
+        "First memory on the CPU, then numbers in it. to_empty() does the first.",
+        "Layers that start with numbers know how: reset_parameters(). "
+        "But an nn.Sequential has no such method, and its children have children.",
+    ],
+    why="to_empty() takes memory and leaves in it whatever was there. apply(fn) calls fn on every "
+    "module, children first, at any depth; those with reset_parameters() fill themselves.",
+    wrong={
+        "model.to('cpu')": "There are no numbers to move.",
+        "model.to_empty(device='cpu')": "This memory holds whatever was in it. Nobody filled it.",
+        "model.to_empty(device='cpu')\n"
+        "for layer in model.children():\n"
+        "    if hasattr(layer, 'reset_parameters'):\n"
+        "        layer.reset_parameters()": "children() goes one level down, no deeper.",
+        "model.to_empty(device='cpu')\n"
+        "for p in model.parameters():\n"
+        "    nn.init.normal_(p)": "Each kind of layer has its own first values, and a buffer is "
+        "no parameter.",
+    },
+    right=[
+        "model.to_empty(device='cpu')\n"
+        "for module in model.modules():\n"
+        "    if hasattr(module, 'reset_parameters'):\n"
+        "        module.reset_parameters()",
+    ],
+)
+def test_write_the_landing_on_the_cpu():
+    """A big model is built on "meta" first, which costs nothing.
+
+    Write `land`: it brings the model to the CPU, and every layer gets the first values that
+    it would have had there. Sequential has none to give; the others do.
+    """
+
+    def land(model):
+        # answer:
+        def fill(module):
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+
+        model.to_empty(device="cpu")
+        model.apply(fill)
+        # end
+
+    with torch.device("meta"):
+        inner = nn.Sequential(nn.BatchNorm1d(70), nn.Linear(70, 30))
+        model = nn.Sequential(nn.Linear(50, 70), inner)
+    land(model)
+    for layer in (model[0], inner[1]):
+        bound = layer.in_features**-0.5
+        assert 0.9 * bound < layer.weight.abs().max() <= bound
+    assert [inner[0].running_mean.sum(), inner[0].running_var.sum()] == [0, 70]
+    assert inner[0].weight.eq(1).all()
+
+
+@koan(
+    see="torch.optim.Optimizer",
+    hint=[
+        "Compare `model.weight` with what the optimizer holds. Is it the same object?",
+        "A dtype can be exchanged inside a Parameter. To come from meta, it takes a new one.",
+    ],
+    why="Between meta and a real device a Parameter is replaced by a new one. The optimizer still "
+    "held the old ones, which never get a gradient, and it silently skipped them. "
+    "Build the optimizer last.",
+    wrong={
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n"
+        "model = model.to_empty(device='cpu')\n"
+        "nn.init.ones_(model.weight)": "to_empty returns the same model. It is the parameters "
+        "that are new.",
+        "optimizer = torch.optim.SGD(list(model.parameters()), lr=1.0)\n"
+        "model.to_empty(device='cpu')\n"
+        "nn.init.ones_(model.weight)": "The optimizer makes such a list itself, of the same "
+        "objects.",
+        "model.to_empty(device='cpu')\n"
+        "optimizer = torch.optim.SGD([model.weight.clone()], lr=1.0)\n"
+        "nn.init.ones_(model.weight)": "The optimizer needs the parameter itself, not a result "
+        "of it.",
+    },
+    right=[
+        "model.to_empty(device='cpu')\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n"
+        "nn.init.ones_(model.weight)",
+    ],
+)
+def test_an_optimizer_left_behind():
+    """The step moves nothing, and nobody complains. Repair the marked lines."""
+    model = nn.Linear(1, 1, bias=False, device="meta")
+    # answer:
+    model.to_empty(device="cpu")
+    nn.init.ones_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    # given:
+    # optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    # model.to_empty(device="cpu")
+    # nn.init.ones_(model.weight)
+    # end
+    assert model.weight.item() == 1.0
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    assert model.weight.item() == 0.0
+
+
+@koan(
+    see="torch.nn.Embedding",
+    hint=[
+        "padding_idx made that row zero once, when the table was built. Who does it now?",
+        "The functions of nn.init write without being recorded. Your own write to a parameter "
+        "must say that it does not want to be recorded.",
+    ],
+    why="padding_idx zeroes its row once, and gives it no gradient: whatever your init writes "
+    "there stays for ever. So zero it again, under no_grad, as nn.init does inside.",
+    wrong={
+        "nn.init.normal_(table.weight)\ntable.weight[table.padding_idx].zero_()": "A row of a "
+        "parameter is a view of a leaf: autograd refuses a write that it should record.",
+        "nn.init.normal_(table.weight)\nnn.init.zeros_(table.weight[0])": "Padding is not always "
+        "the first word.",
+        "nn.init.normal_(table.weight)\ntable.padding_idx = table.padding_idx": "The number is "
+        "only remembered. The row was zeroed by the constructor.",
+        "nn.init.zeros_(table.weight)": "Now all words are alike.",
+    },
+    right=[
+        "nn.init.normal_(table.weight)\nnn.init.zeros_(table.weight[table.padding_idx])",
+        "nn.init.normal_(table.weight)\ntable.weight.data[table.padding_idx] = 0",
+    ],
+)
+def test_a_padding_that_says_something():
+    """Padding should be a vector of zeros. After our own init it is not, and no training will
+    ever change that row. Repair `fill`.
+    """
+
+    def fill(table):
+        # answer:
+        nn.init.normal_(table.weight)
+        with torch.no_grad():
+            table.weight[table.padding_idx].zero_()
+        # given:
+        # nn.init.normal_(table.weight)
+        # end
+
+    for padding in (0, 3):
+        table = nn.Embedding(5, 2, padding_idx=padding)
+        fill(table)
+        silent = [i for i in range(5) if table(torch.tensor(i)).eq(0).all()]
+        assert silent == [padding]
+        assert table.weight.is_leaf and table.weight.requires_grad
+
+
+@koan(
+    see="torch.nn.utils.parametrize.register_parametrization",
+    hint=[
+        "One tensor is trained, another is used. Which of them would an optimizer want?",
+        "The layer has a child now: layer.parametrizations, with one entry for `weight`, "
+        "which keeps the `original`.",
+    ],
+    why="layer.weight is now computed from the original at every access: 3 squared. Trained and "
+    "saved is the original, under its longer name. weight_norm and spectral_norm in "
+    "nn.utils.parametrizations are made this way.",
+    wrong={
+        ("9.0", "['weight']"): "weight is a result now. A parameter is what stands behind it.",
+        ("3.0", "['parametrizations.weight.original']"): "The layer never sees the number behind: "
+        "it reads weight, and that is computed.",
+        ("3.0", "['weight']"): "Nothing would have changed. But the layer has got a new child.",
+        ("9.0", "['weight', 'parametrizations.weight.original']"): "Both names give a tensor, "
+        "but only one of the two is trained.",
+    },
+)
+def test_a_weight_that_is_computed():
+    """A weight that can never be negative: the square of something.
+
+    Predict the layer's output, and the names of its parameters.
+    """
+
+    class Square(nn.Module):
+        def forward(self, w):
+            return w**2
+
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(layer.weight, 3.0)
+    nn.utils.parametrize.register_parametrization(layer, "weight", Square())
+    assert layer(torch.ones(1, 1)).item() == answer(9.0)
+    assert [name for name, _ in layer.named_parameters()] == answer(
+        ["parametrizations.weight.original"]
+    )
+
+
+@koan(
+    see="copy.deepcopy",
+    hint=[
+        "deepcopy walks through all attributes. Which one holds a piece of a graph?",
+        "Keep the numbers, without their history.",
+    ],
+    why="deepcopy can copy leaves, not results: it would have to copy the graph behind them. A "
+    "layer that remembers an activation should remember it detached. It also lets the memory of "
+    "the step go.",
+    wrong={
+        "self.last = y.clone()\nreturn y": "A clone is a result with a history as well.",
+        "self.last = y.cpu()\nreturn y": "A move does not leave the graph, and here it is no move.",
+        "with torch.no_grad():\n    self.last = y\nreturn y": "no_grad is for what is computed "
+        "inside it. y was computed before.",
+        "self.last = None\nreturn y": "It can be copied now, but it has forgotten the activation.",
+        "y = y.detach()\nself.last = y\nreturn y": "What you return must still lead back to "
+        "the weight.",
+    },
+    right=[
+        "self.last = y.detach().clone()\nreturn y",
+        "self.last = y.data\nreturn y",
+        "with torch.no_grad():\n    self.last = y.clone()\nreturn y",
+    ],
+)
+def test_a_layer_that_cannot_be_copied():
+    """An averaged copy of a model begins with deepcopy. After the first batch it fails.
+
+    Repair `forward`: the layer must still remember its last output, and still learn.
+    """
+
+    class Remember(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            # answer:
+            self.last = y.detach()
+            return y
+            # given:
+            # self.last = y
+            # return y
+            # end
+
+    layer = Remember(2, 1)
+    y = layer(torch.ones(1, 2))
+    assert torch.equal(layer.last, y)
+    twin = copy.deepcopy(layer)
+    assert torch.equal(twin.last, y) and torch.equal(twin.weight, layer.weight)
+    y.sum().backward()
+    assert layer.weight.grad.tolist() == [[1.0, 1.0]]
+
+
+@koan(
+    claims=["A-2.2-09"],
+    see="torch.nn.Module",
+    hint=[
+        "A Parameter, and a buffer. What must come first in __init__?",
+        "The memory that to_empty() takes must be filled by a method. Let __init__ call it too.",
+        "The mean is moved in place, or set to a new tensor. And without the history of x.",
+    ],
+    why="A Parameter learns, a buffer only comes along: both move and are saved. "
+    "reset_parameters() fills all of it, training decides about the mean, and detach() keeps the "
+    "graph out of the buffer. You have built a small BatchNorm.",
+    wrong={
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.mean = torch.zeros(features)\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n"
+        "    nn.init.zeros_(self.mean)\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.mean = (self.mean + x.detach().mean(0)) / 2\n"
+        "    return (x - self.mean) * self.weight": "A plain tensor neither moves nor is saved.",
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.register_buffer('mean', torch.zeros(features))\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n"
+        "    nn.init.zeros_(self.mean)\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.mean = (self.mean + x.mean(0)) / 2\n"
+        "    return (x - self.mean) * self.weight": "The mean still holds the graph of x, so "
+        "deepcopy refuses the layer.",
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.register_buffer('mean', torch.zeros(features))\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n"
+        "    nn.init.zeros_(self.mean)\n\n"
+        "def forward(self, x):\n"
+        "    self.mean = (self.mean + x.detach().mean(0)) / 2\n"
+        "    return (x - self.mean) * self.weight": "In eval mode the mean must stay as it is.",
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.mean = nn.Parameter(torch.zeros(features))\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n"
+        "    nn.init.zeros_(self.mean)\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.mean.data.lerp_(x.detach().mean(0), 0.5)\n"
+        "    return (x - self.mean) * self.weight": "The mean is measured, not learned: "
+        "no optimizer should see it.",
+    },
+    right=[
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.register_buffer('mean', torch.zeros(features))\n\n"
+        "def reset_parameters(self):\n"
+        "    self.weight.data.fill_(1)\n"
+        "    self.mean.zero_()\n\n"
+        "@torch.no_grad()\n"
+        "def update(self, x):\n"
+        "    self.mean = (self.mean + x.mean(0)) / 2\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.update(x)\n"
+        "    return (x - self.mean) * self.weight",
+    ],
+)
+def test_write_a_layer_from_nothing():
+    """Write `Center(features)`. It subtracts `mean` from x, then multiplies by `weight`.
+
+    Learned: weight, at first ones. Measured: mean, at first zeros; in training, each forward
+    first moves it half way to the batch's mean. reset_parameters() gives the first values.
+    It must move, save and copy like any layer.
+    """
+
+    class Center(nn.Module):
+        # answer:
+        def __init__(self, features):
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(features))
+            self.register_buffer("mean", torch.empty(features))
+            self.reset_parameters()
+
+        def reset_parameters(self):
+            nn.init.ones_(self.weight)
+            nn.init.zeros_(self.mean)
+
+        def forward(self, x):
+            if self.training:
+                self.mean.lerp_(x.detach().mean(0), 0.5)
+            return (x - self.mean) * self.weight
+
+        # end
+
+    layer = Center(2).to("meta").to_empty(device="cpu")
+    layer.reset_parameters()
+    layer.double()
+    x = torch.tensor([[2.0, 4.0], [6.0, 8.0]], dtype=torch.float64, requires_grad=True)
+    y = layer(x)
+    twin = copy.deepcopy(layer).eval()
+    assert y.tolist() == twin(x).tolist() == [[0.0, 1.0], [4.0, 5.0]]
+    y.sum().backward()
+    assert [layer.weight.grad.tolist(), x.grad.tolist()] == [[4.0, 6.0], [[1.0, 1.0]] * 2]
+    assert list(layer.state_dict()) == ["weight", "mean"]
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]

@@ -1,0 +1,228 @@
+"""Whole screens, compared as text: what a learner reads after each kind of step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tests.desk import Desk
+
+MakeDesk = Callable[..., Desk]
+
+
+def screen(made: Desk, *arguments: str, env: dict[str, str] | None = None) -> str:
+    """What sensei drew: from the map to the end of the card."""
+    output = made.pytest("koans", *arguments, env=env).stdout
+    start = re.search(r"^01_small  ", output, re.M)
+    assert start is not None, output
+    text = output[start.start() :].rsplit("\n\n\n", 1)[0]
+    return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
+
+
+def test_open_predict(desk: MakeDesk) -> None:
+    assert (
+        screen(desk())
+        == """\
+01_small  ░░░░░░░░░░░░░░░░░░░░  0/4
+
+your next koan ─────────────────────────────────────────────────────────────────
+koans/01_small/test_01_small.py:12  open
+test_shape
+
+Two lists of three numbers. Which shape?
+
+  11 x = torch.tensor([[1, 2, 3], [4, 5, 6]])
+❱ 12 assert tuple(x.shape) == __
+
+Put what you believe in place of __ . Save, and run the same command again.
+Stuck? `koans hint` helps in steps; `koans docs` opens the manual.
+"""
+    )
+
+
+def test_a_known_myth(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["(3, 2)"]})
+    assert (
+        screen(made)
+        == """\
+01_small  ░░░░░░░░░░░░░░░░░░░░  0/4
+
+your next koan ─────────────────────────────────────────────────────────────────
+koans/01_small/test_01_small.py:12  not yet
+test_shape
+
+Two lists of three numbers. Which shape?
+
+  11 x = torch.tensor([[1, 2, 3], [4, 5, 6]])
+❱ 12 assert tuple(x.shape) == (3, 2)
+
+You said:
+    (3, 2)
+PyTorch says: not yet.
+Rows come first.
+Stuck? `koans hint` helps in steps; `koans docs` opens the manual.
+"""
+    )
+
+
+def below_the_code(text: str) -> str:
+    """The card from "You said:" on."""
+    return text[text.index("You said:") :]
+
+
+def test_unknown_answers_earn_one_hint_more_each_time_they_change(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["(6, 1)"]})
+    first = """\
+You said:
+    (6, 1)
+PyTorch says: not yet.
+A hint:
+    Look at the brackets.
+Stuck? `koans hint` helps in steps; `koans docs` opens the manual.
+"""
+    assert below_the_code(screen(made)) == first
+    assert below_the_code(screen(made)) == first
+    made.solve({"test_shape": ["(1, 6)"]})
+    assert below_the_code(screen(made)) == first.replace("(6, 1)", "(1, 6)").replace(
+        "Look at the brackets.", "Count the numbers in each bracket."
+    )
+
+
+def test_the_other_side(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["tuple(x.shape)"]})
+    assert (
+        below_the_code(screen(made))
+        == """\
+You said:
+    tuple(x.shape)
+PyTorch says: not yet.
+You asked PyTorch to agree with itself: your answer asks the same tensor again.
+Write down the value that you expect.
+"""
+    )
+
+
+def test_a_name_that_does_not_exist(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["size(2, 3)"]})
+    assert "Python cannot read your answer: NameError: name 'size' is not defined" in screen(made)
+
+
+def test_solved_with_its_reason_then_the_next(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["(2, 3)"], "test_refused": ["RuntimeError"]})
+    assert (
+        screen(made)
+        == """\
+01_small  ██████████░░░░░░░░░░  2/4
+
+solved test_shape
+  Two rows of three.
+solved test_refused
+  The numbers must fit.
+
+your next koan ─────────────────────────────────────────────────────────────────
+koans/01_small/test_01_small.py:27  open
+test_keep_the_old
+
+Repair the marked line, so that y keeps the old numbers.
+
+  25 x = torch.zeros(2)
+  26 # your turn:
+❱ 27 y = x
+  28 # end
+  29 x += 1
+  30 assert y.tolist() == [0.0, 0.0]
+
+As it stands, PyTorch says:
+    line 30: assert y.tolist() == [0.0, 0.0]
+    AssertionError: assert [1.0, 1.0] == [0.0, 0.0]
+
+      At index 0 diff: 1.0 != 0.0
+      Use -v to get more diff
+
+Change the lines under `# your turn:`. Save, and run the same command again.
+Stuck? `koans hint` helps in steps; `koans docs` opens the manual.
+"""
+    )
+    assert "solved test_shape" not in screen(made)  # only once
+
+
+def test_a_repair_that_does_not_hold_shows_the_real_error(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve(
+        {"test_shape": ["(2, 3)"], "test_refused": ["RuntimeError"], "test_keep_the_old": ["y = z"]}
+    )
+    text = screen(made)
+    assert "line 27: y = z\n    NameError: name 'z' is not defined" in text
+    assert "Two names, one memory." in text
+
+
+def test_all_solved(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({koan.name: koan.answers for koan in made.book.koans})
+    screen(made)
+    assert (
+        screen(made)
+        == """\
+01_small  ████████████████████  4/4
+
+────────────────────────────────────────────────────────────────────────────────
+Every koan here is solved. Well walked.
+"""
+    )
+
+
+def test_what_was_solved_and_is_no_more(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["(2, 3)"]})
+    screen(made)
+    made.solve({})
+    assert "Solved before, not now: 01_small/test_01_small.py::test_shape" in screen(made)
+
+
+def test_altered(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["(2, 3)"]})
+    made.edit("[4, 5, 6]]", "[4, 5, 7]]")
+    text = " ".join(screen(made).split())
+    assert "koans/01_small/test_01_small.py:11: the given line" in text
+    assert "`koans reset 01_small/test_01_small.py::test_shape` puts this koan back" in text
+
+
+def test_what_a_learner_prints_is_shown(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["(6, 1)"]})
+    made.edit("    assert tuple", "    print('sum', x.sum().item())\n    assert tuple")
+    assert "It printed:\n    sum 21\n" in screen(made)
+
+
+def test_other_groups_show_their_last_known_count(desk: MakeDesk) -> None:
+    made = desk()
+    from sensei.workbook import write
+
+    text = (made.root / "answers" / made.key).read_text()
+    write(made.root / "answers" / "02_more" / "test_01_more.py", text)
+    made.solve({koan.name: koan.answers for koan in made.book.chapter(made.key).koans})
+    made.solve({}, "02_more/test_01_more.py")
+    made.pytest("koans/01_small")
+    output = made.pytest("koans/02_more").stdout
+    assert "01_small  ████████████████████  4/4  last seen" in output
+    assert "02_more   ░░░░░░░░░░░░░░░░░░░░  0/4" in output
+
+
+def test_quiet(desk: MakeDesk) -> None:
+    made = desk()
+    assert "░" not in made.pytest("koans", "-q").stdout
+    output = made.pytest("koans", "-qq").stdout
+    assert "koans/01_small/test_01_small.py:9: open" in output and "Which shape" not in output
+
+
+def test_a_plain_terminal_gets_plain_signs(desk: MakeDesk) -> None:
+    made = desk()
+    text = screen(made, env={"PYTHONIOENCODING": "ascii"})
+    assert text.startswith("01_small  ....................  0/4\n\nyour next koan ------")
+    assert "> 12 assert tuple(x.shape) == __" in text
