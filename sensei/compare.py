@@ -74,25 +74,18 @@ def read_copy(data: bytes | str, chapter: Chapter) -> FileReading:
         line = raw[: error.start].count(b"\n") + 1
         return FileReading(error="this line is not UTF-8 text", error_line=line)
     except SyntaxError as error:
-        return FileReading(error=error.msg, error_line=error.lineno or _bad_line(raw))
+        return FileReading(error=error.msg, error_line=error.lineno or 1)
     except (ValueError, RecursionError, MemoryError):
         return FileReading(error="this file is too deeply nested to read", error_line=1)
     return _read_tree(tree, text, chapter)
 
 
-def _bad_line(raw: bytes) -> int:
-    """The first line that is not UTF-8, for an error that does not say."""
-    for number, line in enumerate(raw.split(b"\n"), 1):
-        try:
-            line.decode()
-        except UnicodeDecodeError:
-            return number
-    return 1
-
-
 def _decode(data: bytes) -> str:
     """The text of a source file, by its coding line or as UTF-8."""
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:  # says less than a decoding error does about where and what
+        encoding = "utf-8"
     return data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -113,7 +106,7 @@ def _read_tree(tree: ast.Module, text: str, chapter: Chapter) -> FileReading:
         elif len(found) > 1:
             koans[koan.name] = Reading("twice", found[1].lineno, f"lines {_lines(found)}")
         else:
-            hurt = next((d for d in damage if d.touches(given, template)), None)
+            hurt = next((d for d in damage if d.touches(given, found[0], template)), None)
             koans[koan.name] = _read_koan(koan, given, found[0], text, regions, module_given, hurt)
     extras = tuple(name for n in tree.body if (name := _own_test(n)) and name not in names)
     same = not damage and not _added(template, tree, names)
@@ -229,11 +222,11 @@ class _Damage:
     line: int
     detail: str
 
-    def touches(self, koan: ast.FunctionDef, template: ast.Module) -> bool:
-        """Does the koan need one of the names, itself or through a helper?"""
+    def touches(self, given: ast.FunctionDef, mine: Definition, template: ast.Module) -> bool:
+        """Does the koan need one of the names, as given, as answered, or through a helper?"""
         helpers = {n.name: n for n in template.body if isinstance(n, SCOPES)}
         seen: set[str] = set()
-        todo = used_names(koan)
+        todo = used_names(given) | used_names(mine)
         while todo:
             name = todo.pop()
             if name not in seen:

@@ -23,16 +23,16 @@ from sensei.records import Koan
 from sensei.trees import same_answer
 from sensei.verdict import Judgement, Ran, after_running, before_running
 
-DEADLINE = 60.0  # seconds, where no timeout mark says less
-IMPORT_DEADLINE = 60.0
-
 Reports = list[pytest.TestReport]
+LONGEST_OUTPUT = 10_000  # characters of each captured section that leave a child
 
 
 def deadline_of(item: pytest.Item) -> float:
+    """Seconds: what ``--deadline`` says, or less where a timeout mark says less."""
+    longest = float(item.config.getoption("deadline"))
     mark = item.get_closest_marker("timeout")
     value = (mark.args[0] if mark.args else mark.kwargs.get("timeout")) if mark else None
-    return float(value) if value else DEADLINE
+    return min(float(value), longest) if value else longest
 
 
 def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Reports]:
@@ -111,7 +111,7 @@ def _import_error(file: KoanFile, forked: bool) -> str:
     if known is None:
         if forked:
             warm_up(file)
-            ended = supervise.run(lambda: _try_import(file), IMPORT_DEADLINE)
+            ended = supervise.run(lambda: _try_import(file), file.config.getoption("deadline"))
             known = _import_verdict(file, ended)
         else:
             known = _said(file, _try_import(file))
@@ -122,6 +122,8 @@ def _import_error(file: KoanFile, forked: bool) -> str:
 def _try_import(file: KoanFile) -> list[Any] | None:
     try:
         list(file.functions())
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:  # a learner's module may raise SystemExit, or skip
         return _import_failure(file, error)
     return None
@@ -130,6 +132,8 @@ def _try_import(file: KoanFile) -> list[Any] | None:
 def _import_failure(file: KoanFile, error: BaseException) -> list[Any]:
     cause = error.__cause__ or error.__context__ or error
     lines = [n for n, _ in _own_lines(cause, file.path)]
+    if _is_timeout(type(cause).__name__, str(cause)):
+        return [lines[-1] if lines else 1, words.ENDLESS]
     message = f"{type(cause).__name__}: {cause}".split("\n")[0]
     return [lines[-1] if lines else 1, message]
 
@@ -178,9 +182,17 @@ def run_koan(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Ran, Repor
     if ended.how != "answered":
         line = _line_in(ended.traceback, item.path, item.name)
         outcome = "deadline" if ended.how == "deadline" else "died"
+        _forget_output(item)
         return Ran(outcome, ended.seconds, ended.cause, line), []  # type: ignore[arg-type]
     learn(ended.answer["modules"], learnt)
     return _received(item, ended.answer["ran"], ended.answer["reports"])
+
+
+def _forget_output(item: pytest.Item) -> None:
+    """Drop what a child had printed when it was stopped: it shares our capture's files."""
+    capture = item.config.pluginmanager.getplugin("capturemanager")
+    if capture is not None and capture.is_globally_capturing():
+        capture.read_global_capture()
 
 
 def learn(modules: list[str], learnt: set[str]) -> None:
@@ -194,6 +206,8 @@ def _in_child(item: KoanItem) -> dict[str, Any]:
     with supervise.new_modules() as modules:
         ran, reports = _run_here(item)
     hook = item.config.hook.pytest_report_to_serializable
+    for report in reports:
+        report.sections = [(name, text[:LONGEST_OUTPUT]) for name, text in report.sections]
     data = [hook(config=item.config, report=report) for report in reports]
     return {"ran": vars(ran), "reports": data, "modules": sorted(modules)}
 
@@ -207,6 +221,8 @@ def _received(item: KoanItem, ran: dict[str, Any], data: list[Any]) -> tuple[Ran
 def _run_here(item: KoanItem) -> tuple[Ran, Reports]:
     try:
         found = [node for node in item.file.functions() if node.name == item.name]
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:
         line, message = _import_failure(item.file, error)
         return Ran("unimportable", line=line, error_message=message), []
@@ -239,11 +255,16 @@ def _ran(function: pytest.Item, reports: Reports) -> Ran:
     printed = next((text for name, text in (call.sections if call else []) if "stdout" in name), "")
     if bad is None:
         return Ran("passed", seconds, printed=printed[:2000])
-    if kind == "Failed" and message.startswith("Timeout"):  # pytest-timeout's own words
+    if _is_timeout(kind, message):
         line = lines[-1][0] if lines else 0
         return Ran("deadline", seconds, line=line)
     outcome = "skipped" if bad.skipped else "failed"
     return Ran(outcome, seconds, "", 0, kind, message[:4000], lines, printed[:2000])  # type: ignore[arg-type]
+
+
+def _is_timeout(kind: str, message: str) -> bool:
+    """Was this raised by pytest-timeout? It fails the test, and says so in these words."""
+    return kind == "Failed" and message.startswith("Timeout")
 
 
 FAULT = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import pydoc
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -99,12 +100,27 @@ def docs(workbook: Workbook, target: str | None) -> int:
         signature = str(inspect.signature(found))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         signature = ""
-    text = f"{koan.see}{signature}\n\n{inspect.getdoc(found) or ''}\n"
+    text = f"{koan.see}{signature}\n\n{_manual(found)}\n"
     if sys.stdout.isatty():
         pydoc.pager(text)
     else:
         say(text)
     return 0
+
+
+SEE_ALSO = re.compile(r"See :func:`~?(torch[\w.]*)`")
+
+
+def _manual(found: object) -> str:
+    """A docstring, and the one it sends its reader to: many methods say "See torch.x" only."""
+    text = inspect.getdoc(found) or ""
+    also = SEE_ALSO.search(text)
+    if also:
+        try:
+            text += f"\n\n{also[1]}\n\n{inspect.getdoc(resolve(also[1])) or ''}"
+        except LookupError:
+            pass  # the manual names something this torch does not have
+    return text
 
 
 def list_koans(workbook: Workbook, target: str | None) -> int:

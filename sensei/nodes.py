@@ -76,6 +76,11 @@ class KoanFile(pytest.Module):
         return placed
 
     @property
+    def ihook(self) -> Any:
+        # By the folder: the file may be gone, and its conftest files still count.
+        return self.session.gethookproxy(self.path.parent)
+
+    @property
     def workbook(self) -> Workbook:
         return self.placed[0]
 
@@ -116,9 +121,6 @@ class KoanFile(pytest.Module):
         """Import the file, here and now, and collect its tests the way pytest does."""
         yield from super().collect()
 
-    # pytest walks the parents of a running test and asks a module for its object. The
-    # learner's file is imported only where its koans run.
-
 
 class KoanItem(pytest.Item):
     """One koan of the book, at its place in a learner's file."""
@@ -134,6 +136,10 @@ class KoanItem(pytest.Item):
     def file(self) -> KoanFile:
         assert isinstance(self.parent, KoanFile)
         return self.parent
+
+    @property
+    def ihook(self) -> Any:
+        return self.file.ihook
 
     @property
     def reading(self) -> Reading:

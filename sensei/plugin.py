@@ -17,7 +17,7 @@ import pytest
 from sensei import report as screen
 from sensei import words
 from sensei.guide import Counts, Guide
-from sensei.judge import judge, note_error, report, run_extra, seed
+from sensei.judge import deadline_of, judge, note_error, report, run_extra, seed
 from sensei.nodes import SHELF, ExtraItem, GroupDir, KoanFile, KoanItem, Shelf
 from sensei.records import Koan
 from sensei.state import State, load
@@ -26,6 +26,7 @@ from sensei.verdict import Judgement, hint_step
 
 MARKERS = (
     "gpu: needs a CUDA device; asleep without one",
+    "timeout(seconds): the longest this koan may take",
     "slow: takes more than a second",
     "tour: part of the four-minute tour of the five primitives",
     "needs(torch=..., python=..., package=..., fork=True): asleep where this is not met",
@@ -61,6 +62,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--device", metavar="DEVICE", help="the `device` fixture: cuda if present, else cpu"
+    )
+    group.addoption(
+        "--deadline",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="the longest a koan may take (default: 60); its own timeout mark may say less",
     )
     group.addoption(
         "--isolate",
@@ -107,6 +115,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for i, item in zip(places, koans, strict=True):
         items[i] = item
     for item in koans:
+        if not forks(item) and item.get_closest_marker("timeout") is None:
+            # pytest-timeout, where it is installed, keeps the deadline in this process.
+            item.add_marker(pytest.mark.timeout(deadline_of(item)))
         if isinstance(item, KoanItem):
             run.counts.expected += 1
             root = item.file.workbook.root

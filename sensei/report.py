@@ -225,7 +225,7 @@ def _printed(ran: Ran) -> list[tuple[str, str]]:
     if not ran.printed.strip():
         return []
     lines = ran.printed.rstrip().split("\n")
-    return [("", words.YOU_PRINTED), *(("code", line) for line in lines[:10])]
+    return [("", words.YOU_PRINTED), *(("code", line[:200]) for line in lines[:10])]
 
 
 def _first_line(text: str) -> str:

@@ -27,7 +27,7 @@ from typing import IO, Any, Literal
 FORKS_SAFELY = sys.platform == "linux"
 GRACE = 2.0  # seconds past the deadline after which a child ends itself, should we be gone
 POLL = 0.05  # seconds between two looks whether a silent child is still there
-LARGEST_FILE = 1 << 30  # bytes; a loop that prints must not fill the disk before its deadline
+LARGEST_FILE = 64 << 20  # bytes; a loop that prints must not fill the disk before its deadline
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -138,18 +138,19 @@ def _read(reader: int, pid: int, end: float) -> bytes | None:
 
     The end of the pipe tells nothing: a process that the child left behind holds it open.
     """
-    data = b""
-    while not data.endswith(b"\n"):
+    chunks: list[bytes] = []
+    while not (chunks and chunks[-1].endswith(b"\n")):
         gone = _is_gone(pid)  # asked first: what a dead child wrote is all there by then
         left = end - time.monotonic()
         ready, _, _ = select.select([reader], [], [], 0 if gone else max(min(left, POLL), 0))
         chunk = os.read(reader, 1 << 16) if ready else b""
-        data += chunk
-        if gone and not chunk:
-            return data
-        if not ready and left <= 0:
+        if chunk:
+            chunks.append(chunk)
+        elif gone:
+            break
+        if left <= 0:
             return None
-    return data
+    return b"".join(chunks)
 
 
 def _is_gone(pid: int) -> bool:

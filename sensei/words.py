@@ -78,6 +78,7 @@ IMPORT = "{path}:{line}: importing this file failed: {message}"
 MISSING = "{path}:{line}: {name} is gone. `koans reset {id}` brings it back."
 TWICE = "{path}:{line}: {name} is defined twice ({detail}). Delete one of them."
 ALTERED = "{path}:{line}: {detail}"
+ENDLESS = "it did not come to an end"
 NO_TORCH = "torch is not installed here. Install it with: pip install 'torch>={minimum}'"
 OLD_TORCH = "torch {version} is too old for the koans: pip install 'torch>={minimum}'"
 NO_PACKAGE = "{package} is not installed here. Install it with: pip install {package}"
@@ -93,7 +94,7 @@ def stopped(ran: Ran) -> str:
     """What happened to a koan that did not come to an end."""
     where = f", at line {ran.line}" if ran.line else ""
     if ran.outcome == "deadline":
-        return f"Stopped after {ran.seconds:.0f} s{where}: it did not come to an end."
+        return f"Stopped after {ran.seconds:.0f} s{where}: {ENDLESS}."
     if ran.signal.startswith("SIG"):
         return f"The interpreter died with {ran.signal}{where}."
     return f"The interpreter was ended ({ran.signal}){where}, before the koan was through."

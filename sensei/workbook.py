@@ -47,8 +47,10 @@ class Workbook:
 
 def book_for(workbook_root: Path) -> Book:
     """The book of a workbook: the answers beside it (a clone), else those of this sensei."""
-    beside = workbook_root.parent / "answers"
-    return Book(beside if beside.is_dir() else packaged_root())
+    for root in (workbook_root, workbook_root.resolve()):  # a link may lead to a clone
+        if (root.parent / "answers").is_dir():
+            return Book(root.parent / "answers")
+    return Book(packaged_root())
 
 
 def find_workbook(start: Path) -> Workbook:

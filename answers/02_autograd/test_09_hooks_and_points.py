@@ -167,7 +167,7 @@ def test_before_and_after_the_adding():
     right=[
         "def pack(tensor):\n"
         "    vault.append(tensor.detach().clone())\n"
-        "    return vault.index(vault[-1]) if len(vault) == 1 else len(vault) - 1\n\n\n"
+        "    return len(vault) - 1\n\n\n"
         "unpack = vault.__getitem__",
         "def pack(tensor):\n"
         "    ticket = len(vault)\n"
@@ -316,7 +316,7 @@ def test_listen_to_a_layer_before_an_activation():
     # net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
     # net[0].register_full_backward_hook(note)
     # end
-    net(torch.ones(3, 2)).sum().backward()
+    net(torch.ones(3, 2, requires_grad=True)).sum().backward()
     assert seen == [["Linear", (3, 2)]]
     assert [type(layer) for layer in net] == [nn.Linear, nn.ReLU]
 
@@ -360,7 +360,7 @@ def test_three_gates_at_zero():
         "PyTorch also has this distance ready-made, with a slope of 0 chosen for this point.",
     ],
     why="The root is infinitely steep at 0, the square has slope 0 there, and their product is "
-    "nan: one such pair poisons all weights. PyTorch's norm takes 0; an eps under the root works too.",
+    "nan: one such pair poisons all weights. PyTorch's norm takes 0; eps under the root helps too.",
     wrong={
         "return ((a - b) ** 2).sum().sqrt() + 1e-8": "The root still meets an exact 0.",
         "return ((a - b) ** 2).sum().sqrt().clamp(min=1e-8)": (

@@ -127,6 +127,39 @@ def test_a_module_with_a_backward():
 
 
 @koan(
+    see="torch.autograd.Function.backward",
+    hint=[
+        "What does Python raise when a dict does not know a key?",
+        "On its way to you the exception crosses the engine, which is C++. Is it changed there?",
+    ],
+    why="The engine stops, carries your own exception through C++, and raises it at backward(), "
+    "with its traceback: the line in your method is named there.",
+    wrong={
+        "RuntimeError": "So PyTorch names its own refusals. This one is Python's, and it travels.",
+        "AttributeError": "ctx does have notes. It is the page that is missing.",
+        "SystemError": "Python has that name for trouble in C code. The engine is more careful.",
+    },
+)
+def test_a_failure_inside_the_engine():
+    """The engine is written in C++ and calls your Python backward, which stumbles. Which exception
+    do you get from it?"""
+
+    class Forgetful(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.notes = {}
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.notes["factor"]
+
+    with pytest.raises(Exception) as caught:
+        Forgetful.apply(torch.ones(2, requires_grad=True)).sum().backward()
+    assert caught.type is answer(KeyError)
+
+
+@koan(
     claims=["B-3-04"],
     see="torch.nn.functional.linear",
     hint=[

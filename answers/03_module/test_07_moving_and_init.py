@@ -147,6 +147,53 @@ def test_back_from_meta():
 
 
 @koan(
+    see="torch.optim.Optimizer",
+    hint=[
+        "Compare `model.weight` with what the optimizer holds. Is it the same object?",
+        "A dtype can be exchanged inside a Parameter. To come from meta, it takes a new one.",
+    ],
+    why="Between meta and a real device a Parameter is replaced by a new one. The optimizer still "
+    "held the old ones, which never get a gradient, and it silently skipped them. "
+    "Build the optimizer last.",
+    wrong={
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n"
+        "model = model.to_empty(device='cpu')\n"
+        "nn.init.ones_(model.weight)": "to_empty returns the same model. It is the parameters "
+        "that are new.",
+        "optimizer = torch.optim.SGD(list(model.parameters()), lr=1.0)\n"
+        "model.to_empty(device='cpu')\n"
+        "nn.init.ones_(model.weight)": "The optimizer makes such a list itself, of the same "
+        "objects.",
+        "model.to_empty(device='cpu')\n"
+        "optimizer = torch.optim.SGD([model.weight.clone()], lr=1.0)\n"
+        "nn.init.ones_(model.weight)": "The optimizer needs the parameter itself, not a result "
+        "of it.",
+    },
+    right=[
+        "model.to_empty(device='cpu')\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n"
+        "nn.init.ones_(model.weight)",
+    ],
+)
+def test_an_optimizer_left_behind():
+    """The step moves nothing, and nobody complains. Repair the marked lines."""
+    model = nn.Linear(1, 1, bias=False, device="meta")
+    # answer:
+    model.to_empty(device="cpu")
+    nn.init.ones_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    # given:
+    # optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    # model.to_empty(device="cpu")
+    # nn.init.ones_(model.weight)
+    # end
+    assert model.weight.item() == 1.0
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    assert model.weight.item() == 0.0
+
+
+@koan(
     see="torch.nn.utils.skip_init",
     hint=[
         "Which of these begin with random numbers, and which with zeros and ones?",
@@ -186,6 +233,68 @@ def test_who_draws_random_numbers():
 
 @koan(
     see="torch.nn.Module.apply",
+    hint=[
+        "parameters() gives every tensor the same treatment. Do a bias and a norm want it?",
+        "fn gets one module at a time. It can ask what kind of layer it was given.",
+        "Fill what belongs to that kind, with the functions of nn.init.",
+    ],
+    why="apply(fn) hands you every module, the model itself at last, so fn must choose by type. "
+    "The functions of nn.init write under no_grad: a parameter may not be written otherwise.",
+    wrong={
+        "for p in module.parameters():\n"
+        "    if p.dim() > 1:\n"
+        "        nn.init.xavier_uniform_(p)\n"
+        "    else:\n"
+        "        nn.init.zeros_(p)": "The norm's weight has one dimension too, and with zeros "
+        "nothing comes through it.",
+        "for p in module.parameters():\n"
+        "    if p.dim() > 1:\n"
+        "        nn.init.xavier_uniform_(p)": "The biases still hold what they were born with.",
+        "if isinstance(module, nn.Linear):\n"
+        "    bound = (6 / sum(module.weight.shape)) ** 0.5\n"
+        "    module.weight.uniform_(-bound, bound)\n"
+        "    module.bias.zero_()": "The right numbers. But autograd refuses a recorded write to "
+        "a parameter.",
+        "if isinstance(module, nn.Linear):\n"
+        "    module.reset_parameters()": "That gives the default values once more.",
+    },
+    right=[
+        "if isinstance(module, nn.Linear):\n"
+        "    bound = (6 / sum(module.weight.shape)) ** 0.5\n"
+        "    with torch.no_grad():\n"
+        "        module.weight.uniform_(-bound, bound)\n"
+        "        module.bias.zero_()",
+        "if type(module).__name__ == 'Linear':\n"
+        "    nn.init.xavier_uniform_(module.weight)\n"
+        "    nn.init.constant_(module.bias, 0)",
+    ],
+)
+def test_first_values_of_our_own():
+    """The plan: Xavier values for the weights of each Linear, zeros for its bias, and the norm
+    left as it is. But this raises. Repair `begin`.
+    """
+
+    def begin(module):
+        # answer:
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.zeros_(module.bias)
+        # given:
+        # for p in module.parameters():
+        #     nn.init.xavier_uniform_(p)
+        # end
+
+    model = nn.Sequential(nn.Linear(30, 20), nn.LayerNorm(20), nn.Linear(20, 10))
+    model.apply(begin)
+    for layer in (model[0], model[2]):
+        bound = (6 / (layer.in_features + layer.out_features)) ** 0.5
+        assert 0.9 * bound < layer.weight.abs().max() <= bound
+        assert layer.bias.eq(0).all() and layer.weight.is_leaf
+    assert model[1].weight.eq(1).all() and model[1].bias.eq(0).all()
+
+
+@koan(
+    see="torch.nn.Module.to_empty",
     hint=[
         "First memory on the CPU, then numbers in it. to_empty() does the first.",
         "Layers that start with numbers know how: reset_parameters(). "
@@ -238,98 +347,6 @@ def test_write_the_landing_on_the_cpu():
         assert 0.9 * bound < layer.weight.abs().max() <= bound
     assert [inner[0].running_mean.sum(), inner[0].running_var.sum()] == [0, 70]
     assert inner[0].weight.eq(1).all()
-
-
-@koan(
-    see="torch.optim.Optimizer",
-    hint=[
-        "Compare `model.weight` with what the optimizer holds. Is it the same object?",
-        "A dtype can be exchanged inside a Parameter. To come from meta, it takes a new one.",
-    ],
-    why="Between meta and a real device a Parameter is replaced by a new one. The optimizer still "
-    "held the old ones, which never get a gradient, and it silently skipped them. "
-    "Build the optimizer last.",
-    wrong={
-        "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n"
-        "model = model.to_empty(device='cpu')\n"
-        "nn.init.ones_(model.weight)": "to_empty returns the same model. It is the parameters "
-        "that are new.",
-        "optimizer = torch.optim.SGD(list(model.parameters()), lr=1.0)\n"
-        "model.to_empty(device='cpu')\n"
-        "nn.init.ones_(model.weight)": "The optimizer makes such a list itself, of the same "
-        "objects.",
-        "model.to_empty(device='cpu')\n"
-        "optimizer = torch.optim.SGD([model.weight.clone()], lr=1.0)\n"
-        "nn.init.ones_(model.weight)": "The optimizer needs the parameter itself, not a result "
-        "of it.",
-    },
-    right=[
-        "model.to_empty(device='cpu')\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n"
-        "nn.init.ones_(model.weight)",
-    ],
-)
-def test_an_optimizer_left_behind():
-    """The step moves nothing, and nobody complains. Repair the marked lines."""
-    model = nn.Linear(1, 1, bias=False, device="meta")
-    # answer:
-    model.to_empty(device="cpu")
-    nn.init.ones_(model.weight)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    # given:
-    # optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    # model.to_empty(device="cpu")
-    # nn.init.ones_(model.weight)
-    # end
-    assert model.weight.item() == 1.0
-    model(torch.ones(1, 1)).sum().backward()
-    optimizer.step()
-    assert model.weight.item() == 0.0
-
-
-@koan(
-    see="torch.nn.Embedding",
-    hint=[
-        "padding_idx made that row zero once, when the table was built. Who does it now?",
-        "The functions of nn.init write without being recorded. Your own write to a parameter "
-        "must say that it does not want to be recorded.",
-    ],
-    why="padding_idx zeroes its row once, and gives it no gradient: whatever your init writes "
-    "there stays for ever. So zero it again, under no_grad, as nn.init does inside.",
-    wrong={
-        "nn.init.normal_(table.weight)\ntable.weight[table.padding_idx].zero_()": "A row of a "
-        "parameter is a view of a leaf: autograd refuses a write that it should record.",
-        "nn.init.normal_(table.weight)\nnn.init.zeros_(table.weight[0])": "Padding is not always "
-        "the first word.",
-        "nn.init.normal_(table.weight)\ntable.padding_idx = table.padding_idx": "The number is "
-        "only remembered. The row was zeroed by the constructor.",
-        "nn.init.zeros_(table.weight)": "Now all words are alike.",
-    },
-    right=[
-        "nn.init.normal_(table.weight)\nnn.init.zeros_(table.weight[table.padding_idx])",
-        "nn.init.normal_(table.weight)\ntable.weight.data[table.padding_idx] = 0",
-    ],
-)
-def test_a_padding_that_says_something():
-    """Padding should be a vector of zeros. After our own init it is not, and no training will
-    ever change that row. Repair `fill`.
-    """
-
-    def fill(table):
-        # answer:
-        nn.init.normal_(table.weight)
-        with torch.no_grad():
-            table.weight[table.padding_idx].zero_()
-        # given:
-        # nn.init.normal_(table.weight)
-        # end
-
-    for padding in (0, 3):
-        table = nn.Embedding(5, 2, padding_idx=padding)
-        fill(table)
-        silent = [i for i in range(5) if table(torch.tensor(i)).eq(0).all()]
-        assert silent == [padding]
-        assert table.weight.is_leaf and table.weight.requires_grad
 
 
 @koan(
