@@ -61,9 +61,7 @@ def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Re
         return replace(base, detail=_detail(item, import_error)), []
     ran, reports = run_koan(item, forked, learnt)
     verdict = after_running(ran)
-    detail = ""
-    if verdict == "broken":
-        detail = _import_words(item.file, ran.line, ran.error_message)
+    detail = ran.error_message if verdict == "broken" else ""
     judgement = replace(
         base, verdict=verdict, ran=ran, seconds=ran.seconds, detail=detail, myth=_myth(item)
     )
@@ -103,25 +101,30 @@ def _detail(item: KoanItem, import_error: str) -> str:
 # importing ----------------------------------------------------------------------------------------
 
 
-def _import_error(file: KoanFile, forked: bool) -> str:
-    """Why a changed file cannot be imported: tried once, in a child, before any koan of it."""
-    if file.reading.same_module or file.reading.error or not file.path.exists():
+def _import_error(file: KoanFile, forked: bool, needed: bool = False) -> str:
+    """Why a file cannot be imported; "" if it can, or if nobody needs to know.
+
+    A changed file is imported in a child first, whether it is ``needed`` or not, and here
+    only when that child lives. One that is as given outside its koans is imported when
+    the first koan of it runs.
+    """
+    if file.reading.error or not file.path.exists():
         return ""
-    known = getattr(file, "_import_error", None)
-    if known is None:
-        if forked:
-            warm_up(file)
-            ended = supervise.run(lambda: _try_import(file), file.config.getoption("deadline"))
-            known = _import_verdict(file, ended)
-        else:
-            known = _said(file, _try_import(file))
-        file._import_error = known  # type: ignore[attr-defined]
-    return str(known)
+    if not file.reading.same_module and file.import_error is None and forked:
+        warm_up(file)
+        ended = supervise.run(lambda: _try_import(file), file.config.getoption("deadline"))
+        file.import_error = _probe_words(file, ended)
+    if not file.import_error and (needed or not file.reading.same_module):
+        warm_up(file)
+        file.import_error = _said(file, _try_import(file))
+    return file.import_error or ""
 
 
 def _try_import(file: KoanFile) -> list[Any] | None:
+    """Import a file here; [line, message] if that fails."""
     try:
-        list(file.functions())
+        with unspoiled():
+            _ = file.tests
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a learner's module may raise SystemExit, or skip
@@ -138,7 +141,7 @@ def _import_failure(file: KoanFile, error: BaseException) -> list[Any]:
     return [lines[-1] if lines else 1, message]
 
 
-def _import_verdict(file: KoanFile, ended: supervise.Ended) -> str:
+def _probe_words(file: KoanFile, ended: supervise.Ended) -> str:
     if ended.how == "answered":
         return _said(file, ended.answer)
     line = _line_in(ended.traceback, file.path) or 1
@@ -156,9 +159,9 @@ def _import_words(file: KoanFile, line: int, message: str) -> str:
 
 def warm_up(file: KoanFile) -> None:
     """Import what the book's file imports, here, so that no child pays for it again."""
-    if getattr(file, "_warm", False):
+    if file.warm:
         return
-    file._warm = True  # type: ignore[attr-defined]
+    file.warm = True
     names = []
     for node in ast.parse(file.chapter.template).body:
         if isinstance(node, ast.Import):
@@ -174,10 +177,11 @@ def warm_up(file: KoanFile) -> None:
 def run_koan(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Ran, Reports]:
     """Run the real test behind a koan; return what happened and pytest's reports."""
     deadline = deadline_of(item)
+    if error := _import_error(item.file, forked, needed=True):
+        return Ran("unimportable", error_message=error), []
     if not forked:
         with unspoiled():
             return _run_here(item)
-    warm_up(item.file)
     ended = supervise.run(lambda: _in_child(item), deadline)
     if ended.how != "answered":
         line = _line_in(ended.traceback, item.path, item.name)
@@ -219,16 +223,10 @@ def _received(item: KoanItem, ran: dict[str, Any], data: list[Any]) -> tuple[Ran
 
 
 def _run_here(item: KoanItem) -> tuple[Ran, Reports]:
-    try:
-        found = [node for node in item.file.functions() if node.name == item.name]
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        line, message = _import_failure(item.file, error)
-        return Ran("unimportable", line=line, error_message=message), []
-    function = next((node for node in found if isinstance(node, pytest.Function)), None)
-    if function is None:
-        return Ran("unimportable", line=item.line, error_message=f"no test named {item.name}"), []
+    function = item.file.tests.get(item.name)
+    if not isinstance(function, pytest.Function):
+        message = _import_words(item.file, item.line, f"no test named {item.name}")
+        return Ran("unimportable", error_message=message), []
     reports = runtestprotocol(function, log=False, nextitem=None)
     return _ran(function, reports), reports
 
@@ -295,14 +293,15 @@ def run_extra(item: ExtraItem, forked: bool, learnt: set[str]) -> Reports:
     """Run a test of the learner's own as plain pytest, in a child where possible."""
 
     def run() -> Reports:
-        found = [node for node in item.file.functions() if node.name == item.name]
-        tests = [test for node in found for test in _tests(node)]
+        tests = _tests(item.file.tests[item.name])
         return [r for test in tests for r in runtestprotocol(test, log=False, nextitem=None)]
+
+    if error := _import_error(item.file, forked, needed=True):
+        return [report(item, "call", "failed", error)]
 
     if not forked:
         with unspoiled():
             return run()
-    warm_up(item.file)
     to_data: Callable[..., Any] = item.config.hook.pytest_report_to_serializable
     ended = supervise.run(
         lambda: [to_data(config=item.config, report=report) for report in run()],

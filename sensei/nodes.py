@@ -8,7 +8,7 @@ process where it runs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,9 @@ SHELF = pytest.StashKey[Shelf]()
 class KoanFile(pytest.Module):
     """One koan file of a workbook, or one answers file of the book."""
 
+    import_error: str | None = None  # why it cannot be imported; None while not yet tried
+    warm: bool = False  # what it imports has been imported here
+
     @cached_property
     def placed(self) -> tuple[Workbook, str]:
         placed = self.config.stash[SHELF].place(self.path)
@@ -117,9 +120,10 @@ class KoanFile(pytest.Module):
         for name in self.reading.extras:
             yield ExtraItem.from_parent(self, name=name)
 
-    def functions(self) -> Iterator[pytest.Item | pytest.Collector]:
-        """Import the file, here and now, and collect its tests the way pytest does."""
-        yield from super().collect()
+    @cached_property
+    def tests(self) -> dict[str, pytest.Item | pytest.Collector]:
+        """The file's tests by name, collected the way pytest does: imports the file, once."""
+        return {node.name: node for node in super().collect()}
 
 
 class KoanItem(pytest.Item):

@@ -236,9 +236,8 @@ def printed_line(screen: str, case: Case) -> str:
     """The sentence of the card that holds what the case must say, as printed."""
     if not case.says:
         return "(nothing: every koan is judged as if nothing had happened)"
-    text = re.sub(
-        r" (=====|Stuck\?|A hint:|It printed:|`koans reset).*", "", " ".join(screen.split())
-    )
+    card = " ".join(screen.split(words.NEXT_CARD)[1].split())
+    text = re.sub(r" (=====|Stuck\?|A hint:|It printed:|`koans reset).*", "", card)
     at = text.index(case.says)
     path = text.rfind("koans/01_small/test_01_small.py:", 0, at)
     if 0 <= at - path < 90:

@@ -1,0 +1,523 @@
+"""Fetching: what is read, when, in which order, and by whom.
+
+Documents: A 2.2, A 3.4, A 3.5
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
+
+from sensei import answer, koan
+
+
+class Diary(Dataset):
+    """A dataset that notes which samples were read, in the order in which they were."""
+
+    def __init__(self, length):
+        self.length, self.reads = length, []
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, i):
+        self.reads.append(i)
+        return i
+
+
+@koan(
+    claims=["A-3.4-02", "A-3.5-04"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "You named nothing but the dataset. How much machinery do you expect?",
+        "Ahead of whom could a loader fetch, and who would do it?",
+    ],
+    why=(
+        "A plain loader is an ordinary loop: sampler, dataset and collate_fn run in your own "
+        "process, when you ask for a batch. Processes, fetching ahead and pinned memory come only "
+        "on request. (And what pins is called pin_memory; pin_memory_batch is a name of old.)"
+    ),
+    wrong={
+        "[2, 2, False]": "Some say a loader is many processes by nature. It is, once you ask.",
+        "[0, 2, False]": "Two is what each process fetches ahead. There is nobody to do it.",
+        "[0, None, True]": "Some say the loop pins its batches. Nobody asked for that.",
+        "[1, 2, True]": "This would cost you a process and memory that you did not order.",
+    },
+)
+def test_a_plain_loader():
+    """Give a loader its dataset and nothing else. Write how many workers it has, what it fetches
+    ahead, and whether it pins memory."""
+    loader = DataLoader(range(8))
+    found = [loader.num_workers, loader.prefetch_factor, loader.pin_memory]
+    assert found == answer([0, None, False])
+
+
+@koan(
+    claims=["A-2.2-15"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "No worker, no background. Who would read before you ask?",
+        "How many samples does one batch need?",
+    ],
+    why=(
+        "Without workers nothing runs ahead. While you train on one batch, the next one is not "
+        "being read; the reading comes on top, step by step."
+    ),
+    wrong={
+        "[4, 6]": "So would one worker with two batches in stock. Here there is no worker.",
+        "[2, 4]": "One batch ahead would be nice. But somebody would have to do it.",
+        "[0, 8]": "The first batch needs only a part of them.",
+        "[8, 8]": "A dataset is not read into memory. It is asked, sample by sample.",
+    },
+)
+def test_when_samples_are_read():
+    """The dataset (above) notes each read. How many are there when you have an iterator, and how
+    many after its first batch?"""
+    data = Diary(8)
+    batches = iter(DataLoader(data, batch_size=2))
+    counts = [len(data.reads)]
+    next(batches)
+    counts.append(len(data.reads))
+    assert counts == answer([0, 2])
+
+
+@koan(
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "A loader is no iterator. What does iter() do each time?",
+        "Make one iterator, and ask it n times.",
+        "The last check counts the reads. What you do not need shall not be read.",
+    ],
+    why=(
+        "Each iter(loader) starts a new epoch: from the front, with a new shuffle, with new "
+        "workers. Two iterators over one loader do not disturb each other. So keep the one you "
+        "have. next(iter(loader)) is fine for a look at one batch, and for no more."
+    ),
+    wrong={
+        "return [next(iter(loader)) for _ in range(n)]": "Still a new iterator for each batch.",
+        "return list(loader)[:n]": "The right batches. But all the others were read as well.",
+        "return [batch for batch, _ in zip(loader, range(n))]": (
+            "zip asks the loader first. It reads one more batch before it sees that it is over."
+        ),
+        "batches = iter(loader)\nreturn [next(batches)] * n": "That is one batch, n times.",
+    },
+    right=[
+        "from itertools import islice\nreturn list(islice(loader, n))",
+        "return [batch for _, batch in zip(range(n), loader)]",
+        "taken = []\n"
+        "for batch in loader:\n"
+        "    taken.append(batch)\n"
+        "    if len(taken) == n:\n"
+        "        break\n"
+        "return taken",
+    ],
+)
+def test_the_first_batches():
+    """take() shall return the first n batches, and read no sample more than that. It returns the
+    first one again and again. Repair the marked lines."""
+
+    def take(loader, n):
+        # answer:
+        batches = iter(loader)
+        return [next(batches) for _ in range(n)]
+        # given:
+        # taken = []
+        # while len(taken) < n:
+        #     taken.append(next(iter(loader)))
+        # return taken
+        # end
+
+    for n, size in ((3, 2), (2, 5)):
+        data = Diary(20)
+        taken = take(DataLoader(data, batch_size=size), n)
+        assert torch.stack(taken).tolist() == torch.arange(n * size).reshape(n, size).tolist()
+        assert data.reads == list(range(n * size))
+
+
+@koan(
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "One of the two is checked when you build the loader, the other one when you use it.",
+        "The first is a proper refusal of a value. The second is a check of the loader itself.",
+        "What does Python raise where a program says: this must be so?",
+    ],
+    why=(
+        "Both need a worker: nobody else can run ahead, and nobody else can be late. "
+        "prefetch_factor is refused at once. timeout is only found out when you ask for an "
+        "iterator, by an internal check."
+    ),
+    wrong={
+        ("TypeError", "TypeError"): "Both arguments exist. They do not fit to the rest.",
+        ("ValueError", "ValueError"): "For one of them the loader has no such polite words.",
+        ("ValueError", "TimeoutError"): "Nobody waited. It does not come to that.",
+        ("RuntimeError", "RuntimeError"): "Nothing runs yet that could fail.",
+    },
+)
+def test_options_that_need_a_worker():
+    """This loader has no workers. Ask for two batches ahead, then for a timeout.
+
+    Which two exceptions does it raise?
+    """
+    with pytest.raises(Exception) as caught:
+        DataLoader(range(8), prefetch_factor=2)
+    assert caught.type is answer(ValueError)
+    loader = DataLoader(range(8), timeout=5)
+    with pytest.raises(Exception) as caught:
+        iter(loader)
+    assert caught.type is answer(AssertionError)
+
+
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-2.2-16"],
+    see="torch.multiprocessing",
+    hint=[
+        "A loader only remembers what you asked for. When is there something to do?",
+        "And when there is nothing left to do?",
+    ],
+    why=(
+        "iter() starts the workers; the loader itself never does. They end with the epoch, so "
+        "each epoch starts new ones, unless you say persistent_workers=True."
+    ),
+    wrong={
+        "[2, 2, 2]": "To build a loader starts nothing. It may never be used.",
+        "[0, 0, 0]": "Does a process only start when you ask for a batch? Then it starts late.",
+        "[0, 2, 2]": "They stay only if you ask for persistent workers.",
+        "[0, 3, 0]": "Your own process counts batches too. But it is nobody's child here.",
+    },
+)
+def test_when_workers_live():
+    """Count the child processes: with a loader, with an iterator, and after the last batch."""
+    loader = DataLoader(range(8), num_workers=2, multiprocessing_context="fork")
+    counts = [len(multiprocessing.active_children())]
+    batches = iter(loader)
+    assert type(batches).__name__ == "_MultiProcessingDataLoaderIter"
+    counts.append(len(multiprocessing.active_children()))
+    list(batches)
+    counts.append(len(multiprocessing.active_children()))
+    assert counts == answer([0, 2, 0])
+
+
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-3.4-03"],
+    see="torch.utils.data.get_worker_info",
+    hint=[
+        "Somebody must decide who reads what, before anybody reads.",
+        "Would you rather send ten samples through a pipe, or one finished batch?",
+    ],
+    why=(
+        "Your process draws the indices and puts the batches in order. The worker has a copy of "
+        "the dataset and of collate_fn, and does the work. What comes back is a finished batch. "
+        "So a slow collate_fn is spread over the workers, too."
+    ),
+    wrong={
+        '["main", "worker", "main"]': (
+            "Some say the main process holds collate_fn. It does; but who needs it, and where?"
+        ),
+        '["worker", "worker", "worker"]': "Two workers would then have to agree on who reads what.",
+        '["main", "main", "main"]': "So it is without workers. Here there is one.",
+    },
+)
+def test_where_the_work_is_done():
+    """The sampler, the dataset and collate_fn each note where they run: in the main process or in
+    a worker. Write the three notes."""
+
+    def where():
+        return "worker" if get_worker_info() else "main"
+
+    class Place(Dataset):
+        def __getitem__(self, note):
+            return [note, where()]
+
+    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    sampler = (where() for _ in range(1))
+    loader = DataLoader(Place(), sampler=sampler, collate_fn=lambda b: [*b[0], where()], **options)
+    assert next(iter(loader)) == answer(["main", "worker", "worker"])
+
+
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-2.2-15"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "By default each worker has two batches in hand, ready or in the making.",
+        "Two workers, two batches each, three samples a batch.",
+        "You take one batch away. What does the loader do about the stock?",
+    ],
+    why=(
+        "iter() gives each worker prefetch_factor batches to do, 2 by default: 2 x 2 x 3 indices. "
+        "Each batch that you take is replaced by one more. So the stock never grows: a slow "
+        "training loop stops the workers, not the memory."
+    ),
+    wrong={
+        "[0, 3]": "So it is without workers. These start when you ask for an iterator.",
+        "[6, 9]": "prefetch_factor counts for each worker, not for all together.",
+        "[12, 12]": "What you take out is filled up at once.",
+        "[100, 100]": "They do not run as far ahead as they can. The stock has a limit.",
+        "[4, 5]": "It is counted in batches. The sampler counts samples.",
+    },
+)
+def test_how_far_workers_run_ahead():
+    """This sampler notes each index that the loader draws for its workers.
+
+    How many has it drawn when you have an iterator, and how many after the first batch?
+    """
+    drawn = []
+    sampler = (drawn.append(i) or i for i in range(100))
+    options = {"num_workers": 2, "multiprocessing_context": "fork"}
+    batches = iter(DataLoader(range(100), batch_size=3, sampler=sampler, **options))
+    counts = [len(drawn)]
+    next(batches)
+    counts.append(len(drawn))
+    del batches  # this ends the workers
+    assert counts == answer([12, 15])
+
+
+@pytest.mark.needs(fork=True)
+@pytest.mark.timeout(20)
+@koan(
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "Each batch has a number. Who is able to wait for the right one?",
+        "Worker 1 is done early. Is that a reason to give you its batch now?",
+    ],
+    why=(
+        "The loader keeps what arrives too early, and waits for the batch whose turn it is. So "
+        "results do not depend on speed. The price: one slow sample holds up all that is ready. "
+        "in_order=False gives up the order."
+    ),
+    wrong={
+        "[1, 0, 2, 3]": "First come, first served? Each batch has its place in the line.",
+        "[1, 3, 0, 2]": "What worker 1 has ready is kept until it is its turn.",
+        "[0, 2, 1, 3]": "You do not get one worker's batches first, and then the other's.",
+    },
+)
+def test_a_slow_first_sample():
+    """Two workers take turns. Sample 0 does not come before the other worker has read sample 1.
+
+    In which order do you get the samples?
+    """
+    other = multiprocessing.get_context("fork").Event()
+
+    class Uneven(Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            if i == 1:
+                other.set()
+            assert i != 0 or other.wait(10)
+            return i
+
+    loader = DataLoader(Uneven(), num_workers=2, multiprocessing_context="fork")
+    assert [batch.item() for batch in loader] == answer([0, 1, 2, 3])
+
+
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-3.4-27"],
+    see="torch.Tensor.is_shared",
+    hint=[
+        "A batch must get from the worker to you. Through which memory?",
+        "Who of the two knows that it runs in a worker?",
+    ],
+    why=(
+        "In a worker, default_collate stacks straight into shared memory. A tensor that you made "
+        "is copied there when it is sent: one copy more. Either way it is one piece of memory; "
+        "what padding costs is the padding, and shapes that change from batch to batch."
+    ),
+    wrong={
+        "[True, True]": "torch.stack does what it always does. It takes ordinary memory.",
+        "[False, False]": "One of them looks whether it is in a worker, and prepares the journey.",
+        "[False, True]": "Which of the two was written for the loader?",
+    },
+)
+def test_the_price_of_your_own_collate():
+    """Some say a collate_fn of your own costs you fragmented memory. See what it costs: inside a
+    worker, make one batch in two ways, and ask each whether it lies in shared memory."""
+
+    def ask(samples):
+        return [default_collate(samples).is_shared(), torch.stack(samples).is_shared()]
+
+    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    loader = DataLoader([torch.zeros(4)] * 2, batch_size=2, collate_fn=ask, **options)
+    assert list(loader)[0] == answer([True, False])
+
+
+@pytest.mark.needs(fork=True)
+@pytest.mark.timeout(20)
+@koan(
+    claims=["A-2.2-19"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "Two processes, two readers. What does the lock allow?",
+        "At the first shelf each waits for the other, and they meet. Can they at the second?",
+    ],
+    why=(
+        "Workers overlap waiting that is independent. They cannot widen what lets one in at a "
+        "time: a disk, an open file, a connection. Then more workers only make a longer queue."
+    ),
+    wrong={
+        "[2, 2]": "Some say workers are the answer to every slow reading. A lock does not care.",
+        "[1, 1]": "They are two processes, and nothing keeps them apart at the first shelf.",
+        "[1, 2]": "The lock is on the second shelf.",
+    },
+)
+def test_two_readers_at_one_shelf():
+    """Two workers read from a shelf; each waits a while for the other one to read with it. The
+    second shelf has a lock, as a disk or an open file has.
+
+    How many are reading at the same time, at each shelf?
+    """
+    context = multiprocessing.get_context("fork")
+
+    class Shelf(Dataset):
+        def __init__(self, guard, patience):
+            self.guard, self.patience, self.meeting = guard, patience, context.Barrier(2)
+
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            with self.guard:
+                try:
+                    self.meeting.wait(self.patience)
+                    return 2
+                except threading.BrokenBarrierError:
+                    return 1
+
+    readers = []
+    for shelf in (Shelf(nullcontext(), 10), Shelf(context.Lock(), 0.2)):
+        loader = DataLoader(shelf, num_workers=2, multiprocessing_context="fork")
+        readers.append(max(batch.item() for batch in loader))
+    assert readers == answer([2, 1])
+
+
+@pytest.mark.needs(fork=True)
+@pytest.mark.timeout(20)
+@koan(
+    claims=["A-3.4-19", "A-3.4-18"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "The first batch was in the hands of the killed one. Can the epoch be complete without it?",
+        "Nobody starts a new worker. So how does the loader tell you, and in how common a word?",
+    ],
+    why=(
+        "A killed worker ends the epoch: 'DataLoader worker (pid ...) exited unexpectedly'. "
+        "Nothing goes on slower, nothing is skipped. So a table with the time of a finished "
+        "epoch tells of no killed worker; and such a table is true for one machine only."
+    ),
+    wrong={
+        "7": (
+            "Some say the others carry on, and the GPU just has less to do. Then a batch would be "
+            "missing, and nobody would know."
+        ),
+        "8": "A worker that died is not replaced, and its work is not given to another one.",
+        "ChildProcessError": "Natural. But the loader reports it as a failure of its own.",
+        "KeyboardInterrupt": "Nobody interrupted you. It was the worker that got a signal.",
+    },
+)
+def test_a_worker_is_killed():
+    """When memory runs out, the system kills a process. Here one of two workers is killed, with
+    the first batch in its hands.
+
+    What comes of the epoch: how many batches, or which exception?
+    """
+
+    class Doomed(Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            if i == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return i
+
+    try:
+        outcome = len(list(DataLoader(Doomed(), num_workers=2, multiprocessing_context="fork")))
+    except Exception as error:
+        outcome = type(error)
+    assert outcome == answer(RuntimeError)
+
+
+@koan(
+    claims=["A-2.2-15"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "A generator: it yields a batch now and then, and does its own work in between.",
+        "Keep a line of batches. Read until there is one more in it than n, then give the oldest.",
+        "The loader is at its end. Is the line empty, too?",
+    ],
+    why=(
+        "This is what the loader does with its workers, without the workers: a stock of constant "
+        "size, oldest first. With n=1 and an asynchronous copy to the GPU in the loop, it is "
+        "the prefetcher that people write by hand."
+    ),
+    wrong={
+        "yield from loader": "Nothing is read ahead.",
+        "yield from list(loader)": "Everything is read ahead. The memory may not be that large.",
+        "line = []\n"
+        "for batch in loader:\n"
+        "    line.append(batch)\n"
+        "    if len(line) > n:\n"
+        "        yield line.pop(0)": "What is still in the line at the end never comes.",
+        "line = []\n"
+        "for batch in loader:\n"
+        "    line.append(batch)\n"
+        "    if len(line) > n:\n"
+        "        yield line.pop()\n"
+        "yield from line": "The order: whoever came first must leave first.",
+        "line = []\n"
+        "for batch in loader:\n"
+        "    line.append(batch)\n"
+        "    if len(line) > n:\n"
+        "        yield from line\n"
+        "        line = []\n"
+        "yield from line": "The stock must be filled up after each batch, not when it is empty.",
+    },
+    right=[
+        "from itertools import islice\n"
+        "batches = iter(loader)\n"
+        "line = list(islice(batches, n))\n"
+        "for batch in batches:\n"
+        "    line.append(batch)\n"
+        "    yield line.pop(0)\n"
+        "yield from line",
+        "batches = iter(loader)\n"
+        "line = [b for _, b in zip(range(n + 1), batches)]\n"
+        "while line:\n"
+        "    yield line.pop(0)\n"
+        "    line += [b for _, b in zip(range(1), batches)]",
+    ],
+)
+def test_read_ahead_yourself():
+    """Write a generator that gives the loader's batches in order, and has n more in stock each
+    time it gives one, as long as there are any. It reads nothing before it is asked."""
+
+    def ahead(loader, n):
+        # answer:
+        from collections import deque
+
+        line = deque()
+        for batch in loader:
+            line.append(batch)
+            if len(line) > n:
+                yield line.popleft()
+        yield from line
+        # end
+
+    for n, expected in ((0, [0, 2, 4, 6, 7, 7]), (2, [0, 6, 7, 7, 7, 7]), (9, [0, *[7] * 5])):
+        data = Diary(7)
+        batches = ahead(DataLoader(data, batch_size=2), n)
+        counts, got = [len(data.reads)], []
+        for batch in batches:
+            counts.append(len(data.reads))
+            got += batch.tolist()
+        assert [*counts, len(data.reads)] == expected
+        assert got == list(range(7))
