@@ -18,9 +18,10 @@ from rich.text import Text
 from sensei import report as screen
 from sensei import words
 from sensei.paint import paint_pytest
+from sensei.shelf import SHELF
 from sensei.state import State, load, save
 from sensei.verdict import Judgement, Tally, next_koan
-from sensei.workbook import Workbook, book_for
+from sensei.workbook import Workbook
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Guide:
         self.judged.add(report.nodeid)
         if not book:
             self.judgements[report.nodeid] = Judgement.from_json(data)
-            self.roots.setdefault(root, Workbook(root, book_for(root)))
+            self.roots.setdefault(root, self.config.stash[SHELF].workbook(root))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

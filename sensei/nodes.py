@@ -16,29 +16,10 @@ from typing import Any
 import pytest
 
 from sensei.asleep import Sleep, missing_subject, sleep_of
-from sensei.book import Book
 from sensei.compare import FileReading, Reading
 from sensei.records import Chapter, Koan
-from sensei.workbook import Workbook, book_for
-
-
-class Shelf:
-    """Which folders are workbooks, and which are books. One per session."""
-
-    def __init__(self) -> None:
-        self._books: dict[Path, Book] = {}
-
-    def place(self, path: Path) -> tuple[Workbook, str] | None:
-        """The workbook (or the book itself) of a file or a group folder, and its key."""
-        file = path.suffix == ".py"
-        root = path.parent.parent if file else path.parent
-        key = f"{path.parent.name}/{path.name}" if file else path.name
-        if root not in self._books:
-            self._books[root] = book_for(root)
-        book = self._books[root]
-        if not book.root.is_dir() or not (key in book if file else key in book.groups):
-            return None
-        return Workbook(root, book), key
+from sensei.shelf import SHELF
+from sensei.workbook import Workbook
 
 
 class GroupDir(pytest.Directory):
@@ -61,9 +42,6 @@ class GroupDir(pytest.Directory):
 
 def _listed(nodes: pytest.Collector | list[pytest.Collector]) -> list[pytest.Collector]:
     return nodes if isinstance(nodes, list) else [nodes]
-
-
-SHELF = pytest.StashKey[Shelf]()
 
 
 class KoanFile(pytest.Module):

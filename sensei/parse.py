@@ -199,7 +199,7 @@ def _answer_calls(node: ast.AST) -> list[ast.Call]:
 def _argument(text: str, path: Path, call: ast.Call) -> str:
     if len(call.args) != 1 or call.keywords:
         raise BookError(path, call.lineno, "answer() takes exactly one value")
-    return ast.get_source_segment(text, call.args[0]) or ast.unparse(call.args[0])
+    return segment(text, call.args[0])
 
 
 # regions ------------------------------------------------------------------------------------------
@@ -280,6 +280,15 @@ class _Edit:
     end_line: int
     end_column: int
     text: str
+
+
+def segment(text: str, node: ast.expr) -> str:
+    """The source of an expression. Like ``ast.get_source_segment``, which is 100 times slower."""
+    line, column, end_line, end = _span(node, text)
+    lines = text.split("\n")[line - 1 : end_line]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][column:]
+    return "\n".join(lines)
 
 
 def _span(node: ast.expr, text: str) -> tuple[int, int, int, int]:

@@ -18,8 +18,9 @@ from sensei import report as screen
 from sensei import words
 from sensei.guide import Counts, Guide
 from sensei.judge import deadline_of, judge, note_error, report, run_extra, seed
-from sensei.nodes import SHELF, ExtraItem, GroupDir, KoanFile, KoanItem, Shelf
+from sensei.nodes import ExtraItem, GroupDir, KoanFile, KoanItem
 from sensei.records import Koan
+from sensei.shelf import SHELF, Shelf
 from sensei.state import State, load
 from sensei.supervise import FORKS_SAFELY
 from sensei.verdict import Judgement, hint_step

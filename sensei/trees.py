@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from sensei.parse import dedent_block
+from sensei.parse import dedent_block, segment
 from sensei.records import END, TURN
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -65,7 +65,11 @@ def bound_names(body: Sequence[ast.AST]) -> set[str]:
 def local_names(function: Definition) -> set[str]:
     """Every name a test binds, arguments and inner scopes included."""
     nodes = list(ast.walk(function))
-    return bound_names(nodes) | {n.arg for n in nodes if isinstance(n, ast.arg)}
+    names = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    names |= {n.name for n in nodes if isinstance(n, (*SCOPES, ast.ExceptHandler)) and n.name}
+    names |= {n.asname or n.name.split(".")[0] for n in nodes if isinstance(n, ast.alias)}
+    return names
 
 
 def used_names(node: ast.AST) -> set[str]:
@@ -86,7 +90,7 @@ def source_of(capture: list[ast.AST], text: str) -> str:
         return ""
     first, last = capture[0], capture[-1]
     if isinstance(first, ast.expr):
-        return ast.get_source_segment(text, first) or ast.unparse(first)
+        return segment(text, first)
     assert isinstance(first, ast.stmt) and isinstance(last, ast.stmt)
     decorators = getattr(first, "decorator_list", [])
     start = min([first.lineno, *(d.lineno for d in decorators)])

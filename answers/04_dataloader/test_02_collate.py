@@ -110,7 +110,7 @@ def test_a_pair_in_every_sample():
     ),
     wrong={
         "AttributeError": "It asks the sample for nothing. It looks at what it is.",
-        "RuntimeError": "So it says of two tensors that do not fit. There is no tensor here.",
+        "RuntimeError": "It is not the sizes or the numbers that it dislikes. Look at what the samples are.",
         "NotImplementedError": "Natural. But Python has a word for a thing of the wrong kind.",
     },
 )
@@ -183,7 +183,7 @@ def test_ways_around_the_stack():
     for name, chosen in options.items():
         try:
             list(DataLoader(samples, **chosen))
-        except RuntimeError:
+        except Exception:
             refused.append(name)
     assert refused == answer(["pairs"])
 

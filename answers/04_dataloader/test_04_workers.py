@@ -508,7 +508,6 @@ def test_what_a_worker_writes_down():
         "self.epoch = torch.nn.Parameter(torch.zeros(()), requires_grad=False)": (
             "Modules know their parameters. Other processes do not."
         ),
-        "self.epoch = np.zeros(1).view()": "An array is a private thing, too. And it has no fill_.",
     },
     right=[
         "self.epoch = torch.tensor(0).share_memory_()",

@@ -151,7 +151,7 @@ def test_a_rate_set_by_hand():
 @koan(
     see="torch.optim.lr_scheduler.OneCycleLR",
     hint=[
-        "total_steps is 2 epochs times 2. How many batches does split(4) make of ten samples?",
+        "How many batches did the division promise? And how many come out of the split?",
         "The plan has an end. What is wrong with the call after it: its type, or when it comes?",
         "Count the calls that fit into the plan.",
     ],
@@ -449,7 +449,9 @@ def test_warm_by_the_batch_and_fall_by_the_epoch():
     def rates(*args):
         groups = [{"params": [nn.Parameter(torch.zeros(()))], "lr": lr} for lr in (1.0, 8.0)]
         optimizer, used = torch.optim.SGD(groups), []
-        optimizer.register_step_pre_hook(lambda *_: used.append([g["lr"] for g in groups]))
+        optimizer.register_step_pre_hook(
+            lambda opt, *_: used.append([group["lr"] for group in opt.param_groups])
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             used.append(train(optimizer, *args).get_last_lr())

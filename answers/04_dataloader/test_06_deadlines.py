@@ -1,0 +1,427 @@
+"""Deadlines: programs that wait for ever, and how to be told.
+
+Each koan here has a deadline of its own. If yours hangs, it is ended, and you read where it stood.
+
+Documents: A 4.4
+"""
+
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import threading
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, get_worker_info
+
+from sensei import answer, koan
+
+fork = multiprocessing.get_context("fork")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-4.4-02", "A-4.4-12"],
+    see="threading.Lock",
+    hint=[
+        "fork copies memory. A lock is memory too: it is open or closed at that moment.",
+        "The main process opens its lock again. Whose lock is that?",
+        "Is there anybody in the worker who could open the worker's copy?",
+    ],
+    why=(
+        "The second worker got a copy of a closed lock. The main process opened its own; the copy "
+        "stays closed for ever, since no thread of the worker holds it. Logging, tokenizers and "
+        "thread pools have such locks, and whether one is closed at the fork is chance: so this "
+        "hang comes 'now and then'. There is no CUDA anywhere in it."
+    ),
+    wrong={
+        "[['open'], ['open']]": (
+            "Some say that only a copied CUDA context can hang a forked worker. No CUDA here; "
+            "and the lock was opened again, but on which side?"
+        ),
+        "[['closed'], ['closed']]": "The first worker was forked while nobody held the lock.",
+        "[['open'], []]": "The second worker answers, too: it stops waiting after a while.",
+    },
+)
+def test_a_lock_and_a_fork():
+    """Some say that forked workers hang because of CUDA. Here is a lock only.
+
+    Two workers try it: one is forked while it is free, one while it is held for a moment.
+    A real one would wait for ever; this one gives up. What do the two report?
+    """
+    lock = threading.Lock()
+
+    def attempt(batch):
+        return "open" if lock.acquire(timeout=0.5) else "closed"
+
+    loader = DataLoader(range(1), collate_fn=attempt, num_workers=1, multiprocessing_context="fork")
+    first = list(loader)
+    with lock:
+        batches = iter(loader)
+    second = list(batches)
+    assert [first, second] == answer([["open"], ["closed"]])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-4.4-01"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "The worker lives, it only does not answer. After `timeout` seconds the loader gives up.",
+        "The loader has a way of its own to say that something is wrong with a worker.",
+    ],
+    why=(
+        "RuntimeError: DataLoader timed out after 0.5 seconds. timeout=0, the default, means "
+        "no limit: then this line waits for ever, in the main process, at the result queue."
+    ),
+    wrong={
+        "TimeoutError": "The natural name, and one that Python has. The loader uses another.",
+        "queue.Empty": "That is what the loader gets from its queue. It does not hand it on.",
+        "multiprocessing.TimeoutError": "Pools of processes say it so. A DataLoader is no Pool.",
+        "KeyboardInterrupt": "That would be you, after an hour.",
+    },
+)
+def test_a_worker_in_deep_thought():
+    """This worker waits for a signal that does not come in time. Which exception ends the wait?"""
+    signal_ = fork.Event()
+    loader = DataLoader(
+        range(1),
+        collate_fn=lambda batch: signal_.wait(),
+        num_workers=1,
+        timeout=0.5,
+        multiprocessing_context="fork",
+    )
+    with pytest.raises(Exception) as caught:
+        next(iter(loader))
+    signal_.set()
+    assert caught.type is answer(RuntimeError)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-4.4-01"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "No timeout is set, so a silent worker would be waited for. Is a dead one silent?",
+        "The system tells a parent when a child has died. What can the parent say about why?",
+        "The first worker lives on and reports what happened, type and all.",
+    ],
+    why=(
+        "An error in Python code travels with its type. A dead worker is noticed even without a "
+        "timeout: 'DataLoader worker (pid ...) exited unexpectedly', or 'is killed by signal', "
+        "as after running out of memory. Only one that is alive and stuck is waited for."
+    ),
+    wrong={
+        "['RuntimeError', 'RuntimeError', 'RuntimeError']": (
+            "The first worker is alive and well enough to tell which error it met."
+        ),
+        "['ZeroDivisionError', 'SystemExit', 'KeyboardInterrupt']": (
+            "_exit and SIGKILL leave no time for a last word. Only the loader can speak."
+        ),
+        "['ZeroDivisionError', 'TimeoutError', 'TimeoutError']": (
+            "No limit was set. And a dead process is not waited for."
+        ),
+    },
+)
+def test_three_ways_to_go():
+    """Three workers: one divides by zero, one exits, one is killed. No timeout is set.
+
+    Write the names of the three exceptions in the main process.
+    """
+    ends = [
+        lambda batch: 1 / 0,
+        lambda batch: os._exit(3),
+        lambda batch: os.kill(os.getpid(), signal.SIGKILL),
+    ]
+    options = {"num_workers": 1, "multiprocessing_context": "fork"}
+    names = []
+    for end in ends:
+        try:
+            list(DataLoader(range(1), collate_fn=end, **options))
+        except Exception as error:
+            names.append(type(error).__name__)
+    assert names == answer(["ZeroDivisionError", "RuntimeError", "RuntimeError"])
+
+
+@koan(
+    claims=["A-4.4-11"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "Without workers there is nobody to wait for. The constructor does not look, iter() does.",
+        "prefetch_factor=2 without workers raises ValueError. Is this check as polite?",
+    ],
+    why=(
+        "An assert in the iterator. Without workers nothing can hang this way, and nothing runs "
+        "ahead either: num_workers=0 is the safe way to see an ordinary traceback. The other "
+        "worker options are refused by the constructor, with a ValueError."
+    ),
+    wrong={
+        "ValueError": "So it is with prefetch_factor, persistent_workers and the start method.",
+        "RuntimeError": "That one is for workers that failed. There are none.",
+        "TypeError": "The type of the argument is fine.",
+    },
+)
+def test_a_deadline_for_nobody():
+    """A timeout, and no worker. It is not ignored: which exception comes?"""
+    with pytest.raises(Exception) as caught:
+        list(DataLoader(range(2), timeout=5))
+    assert caught.type is answer(AssertionError)
+
+
+@koan(
+    claims=["A-4.4-08"],
+    see="pickle.Pickler",
+    hint=[
+        "What would a pickled lock be, on the other side: open or closed? And for whom?",
+        "pickle can write most things. What is wrong with this one is what it is.",
+    ],
+    why=(
+        "cannot pickle '_thread.lock' object. So with spawn the hang cannot even begin: a dataset "
+        "that holds a lock, an open file or a database connection is refused when the worker "
+        "is started. Open such things in the worker."
+    ),
+    wrong={
+        "pickle.PicklingError": "So it says of a function that it cannot find by name.",
+        "AttributeError": "It looks for no attribute. The object is there, and cannot be written.",
+        "RuntimeError": "Nothing has been started yet, so nothing can fail in it.",
+    },
+)
+def test_a_lock_in_the_luggage():
+    """A spawned worker gets a pickle of its dataset. This one holds a lock. Name the exception."""
+    dataset = {"items": [1, 2, 3], "lock": threading.Lock()}
+    with pytest.raises(Exception) as caught:
+        pickle.dumps(dataset)
+    assert caught.type is answer(TypeError)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-4.4-02"],
+    see="torch.utils.data.get_worker_info",
+    hint=[
+        "worker_init_fn runs in the worker, before the first sample. What could it change there?",
+        "The closed lock is of no use to anybody in the worker. Does it need that very one?",
+        "get_worker_info() knows the worker's own dataset.",
+    ],
+    why=(
+        "The worker's lock protects the worker's own copy of the dataset, so it may be a new one. "
+        "To release the inherited one is no cure: if it happened to be open, that fails; and "
+        "what it protects may be half done."
+    ),
+    wrong={
+        "get_worker_info().dataset.lock.release()": (
+            "It wakes the one that was closed. In the other round the lock is open, and refuses."
+        ),
+        "lock = threading.Lock()": "A new lock, in a local name. The dataset still has the old one.",
+        "get_worker_info().dataset.lock.acquire(timeout=1)": (
+            "Whoever comes after you waits for ever, and in the other round as well."
+        ),
+    },
+    right=[
+        "dataset.lock = threading.Lock()",
+        "get_worker_info().dataset.lock = threading.RLock()",
+        "get_worker_info().dataset.__init__()",
+    ],
+)
+def test_a_lock_for_each_worker():
+    """In one of two rounds the main process holds the dataset's lock when the worker is forked.
+
+    Repair the marked line, so that the worker never waits for it.
+    """
+
+    class Squares:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            with self.lock:
+                return i * i
+
+    def init(worker_id):
+        # answer:
+        get_worker_info().dataset.lock = threading.Lock()
+        # given:
+        # pass
+        # end
+
+    dataset = Squares()
+    options = {"num_workers": 1, "multiprocessing_context": "fork", "worker_init_fn": init}
+    for busy in (True, False):
+        if busy:
+            dataset.lock.acquire()
+        batches = iter(DataLoader(dataset, batch_size=None, timeout=3, **options))
+        if busy:
+            dataset.lock.release()
+        assert list(batches) == [0, 1, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(40)
+@koan(
+    claims=["A-4.4-02", "A-4.4-06"],
+    see="torch.utils.data.DataLoader",
+    hint=[
+        "You may not open the lock, nor wait until it is free. But who says the worker must copy it?",
+        "A worker that imports the module itself makes a lock of its own.",
+    ],
+    why=(
+        "A spawned worker imports the module anew, and its lock is born open. forkserver does, "
+        "too: it forks from a clean process that holds no lock and runs no thread. The price is "
+        "the start: another Python, another `import torch`."
+    ),
+    wrong={
+        "module.lock = threading.Lock()\nmethod = 'fork'": (
+            "A new lock, but it is held by the next line, and copied when it is closed."
+        ),
+        "method = None": "Then Python's default decides. On Linux, up to 3.13, that is no cure.",
+        "method = 'fork'\ntorch.set_num_threads(1)": "One thread or many: the closed lock is copied.",
+    },
+    right=["method = multiprocessing.get_context('spawn')"],
+)
+def test_start_without_the_lock(tmp_path, monkeypatch):
+    """A module holds a lock, and it is held while the worker starts. The worker must not wait.
+
+    Repair the marked line.
+    """
+    code = (
+        "import threading\nlock = threading.Lock()\ndef square(n):\n    with lock: return n * n\n"
+    )
+    (tmp_path / "koan_squares.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = pytest.importorskip("koan_squares")
+    # answer:
+    method = "spawn"
+    # given:
+    # method = "fork"
+    # end
+    options = {"num_workers": 1, "multiprocessing_context": method, "timeout": 20}
+    with module.lock:
+        squares = list(DataLoader(range(3), batch_size=None, collate_fn=module.square, **options))
+    assert squares == [0, 1, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
+@koan(
+    see="multiprocessing.Process.join",
+    hint=[
+        "A queue is a pipe with a thread that fills it. A pipe holds some 64 kB. And then?",
+        "A process ends when all it has to send is in the pipe. exitcode is None until it ends.",
+        "How long was the message for a large tensor?",
+    ],
+    why=(
+        "The list is 900 kB of pickle: the pipe is full, nobody reads, and the process cannot end; "
+        "a join without a limit waits for ever. Of the tensor only a handle is sent, and that "
+        "fits. Read first, then join."
+    ),
+    wrong={
+        "[0, 0]": "A queue has no limit, but the pipe behind it has.",
+        "[None, None]": "The same numbers. But do they take the same way?",
+        "[0, None]": "A tensor looks heavier. What of it goes through the pipe?",
+        "[1, 0]": "The first does not fail. It would go on, if only somebody read.",
+    },
+)
+def test_join_before_reading():
+    """Two processes put something into a queue and end: a list, then a tensor, of 100,000 numbers.
+
+    Nobody reads. Which exit codes do they have after a while?
+    """
+    import torch.multiprocessing  # it teaches the queue about tensors
+
+    codes = []
+    for cargo, patience in [([0.5] * 100_000, 1), (torch.zeros(100_000), 10)]:
+        sender = fork.Process(target=fork.Queue().put, args=(cargo,))
+        sender.start()
+        sender.join(patience)
+        codes.append(sender.exitcode)
+        sender.kill()
+        sender.join()
+    assert codes == answer([None, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
+@koan(
+    claims=["A-4.4-01"],
+    see="multiprocessing.Process",
+    hint=[
+        "Start a process that puts work()'s result into a queue. What must come first, join or get?",
+        "get takes a timeout, and raises queue.Empty when it is over.",
+        "Whatever happened: nobody may be left behind. kill() asks nobody, join() cleans up.",
+    ],
+    why=(
+        "Read with a limit, then kill, then join: in this order nothing can wait for ever. This is "
+        "how a DataLoader with timeout= works, and how these koans are run."
+    ),
+    wrong={
+        "replies = fork.Queue()\n"
+        "child = fork.Process(target=lambda: replies.put(work()))\n"
+        "child.start()\n"
+        "child.join(seconds)\n"
+        "if child.exitcode is None:\n"
+        "    child.kill()\n"
+        "    child.join()\n"
+        "    return 'late'\n"
+        "return replies.get()": (
+            "Joined before it was read: with much to say, the child cannot end, and seems late."
+        ),
+        "replies = fork.Queue()\n"
+        "child = fork.Process(target=lambda: replies.put(work()))\n"
+        "child.start()\n"
+        "try:\n"
+        "    return replies.get(timeout=seconds)\n"
+        "except queue.Empty:\n"
+        "    return 'late'": "Whoever is late is left behind, and waits on.",
+        "replies = queue.Queue()\n"
+        "threading.Thread(target=lambda: replies.put(work()), daemon=True).start()\n"
+        "try:\n"
+        "    return replies.get(timeout=seconds)\n"
+        "except queue.Empty:\n"
+        "    return 'late'": "A thread, and in this very process: nobody can end it from outside.",
+        "return work()": "Who would stop it?",
+    },
+    right=[
+        "reader, writer = fork.Pipe(duplex=False)\n"
+        "child = fork.Process(target=lambda: writer.send(work()))\n"
+        "child.start()\n"
+        "result = reader.recv() if reader.poll(seconds) else 'late'\n"
+        "child.kill()\n"
+        "child.join()\n"
+        "return result",
+    ],
+)
+def test_ask_with_a_deadline():
+    """Write ask: it runs work() in a forked process and returns its result.
+
+    If there is none after `seconds`, it returns "late". No process may be left.
+    """
+
+    def ask(work, seconds):
+        # answer:
+        replies = fork.Queue()
+        child = fork.Process(target=lambda: replies.put(work()))
+        child.start()
+        try:
+            return replies.get(timeout=seconds)
+        except queue.Empty:
+            return "late"
+        finally:
+            child.kill()
+            child.join()
+        # end
+
+    assert ask(os.getpid, 5) not in (os.getpid(), "late")
+    assert ask(lambda: [0.5] * 100_000, 5) == [0.5] * 100_000
+    assert ask(threading.Event().wait, 0.5) == "late"
+    assert multiprocessing.active_children() == []
