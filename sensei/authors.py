@@ -174,7 +174,7 @@ def new(book: Book, target: str) -> int:
     text = path.read_text(encoding="utf-8") if path.exists() else HEADER
     if re.search(rf"^def {name}\(", text, re.M):
         raise WorkbookError(f"{path} has a {name} already; choose another name")
-    write(path, text.rstrip("\n") + "\n" + SCAFFOLD.format(name=name))
+    write(path, text.rstrip("\n") + "\n" + SCAFFOLD.replace("{name}", name))
     print(f"{_shown(path)}: {name} waits for you at the end. Then: koans check, koans build.")
     return 0
 

@@ -123,6 +123,10 @@ def _torch_knobs() -> list[Knob]:
             torch.set_autocast_dtype(kind, dtype)
 
     cudnn = torch.backends.cudnn
+
+    def set_cudnn(value: tuple[bool, bool]) -> None:
+        cudnn.deterministic, cudnn.benchmark = value
+
     return [
         Knob("default dtype", torch.get_default_dtype, torch.set_default_dtype),
         Knob("default device", _default_device, torch.set_default_device),
@@ -136,7 +140,7 @@ def _torch_knobs() -> list[Knob]:
         Knob(
             "cudnn",
             lambda: (cudnn.deterministic, cudnn.benchmark),
-            lambda value: vars(cudnn).update(deterministic=value[0], benchmark=value[1]),
+            set_cudnn,
         ),
         Knob(
             "matmul precision",
