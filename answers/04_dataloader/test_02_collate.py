@@ -110,7 +110,7 @@ def test_a_pair_in_every_sample():
     ),
     wrong={
         "AttributeError": "It asks the sample for nothing. It looks at what it is.",
-        "RuntimeError": "It is not the sizes or the numbers that it dislikes. Look at what the samples are.",
+        "RuntimeError": "It dislikes neither sizes nor numbers. Look at what the samples are.",
         "NotImplementedError": "Natural. But Python has a word for a thing of the wrong kind.",
     },
 )

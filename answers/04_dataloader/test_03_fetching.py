@@ -140,67 +140,73 @@ def test_the_first_batches():
 
 
 @koan(
+    claims=["A-2.2-15"],
     see="torch.utils.data.DataLoader",
     hint=[
-        "One of the two is checked when you build the loader, the other one when you use it.",
-        "The first is a proper refusal of a value. The second is a check of the loader itself.",
-        "What does Python raise where a program says: this must be so?",
+        "Which of them mean nothing without a worker?",
+        "Five mean nothing without one. Two of these five slip through the door all the same.",
+        "One of the two is never called. The other is a number of seconds, and found out later.",
     ],
     why=(
-        "Both need a worker: nobody else can run ahead, and nobody else can be late. "
-        "prefetch_factor is refused at once. timeout is only found out when you ask for an "
-        "iterator, by an internal check."
+        "A stock for each worker, a longer life for workers, a way to start them: without workers "
+        "the constructor refuses these with a ValueError. timeout needs workers too, but only "
+        "iter() looks at it. worker_init_fn is just never called."
     ),
     wrong={
-        ("TypeError", "TypeError"): "Both arguments exist. They do not fit to the rest.",
-        ("ValueError", "ValueError"): "For one of them the loader has no such polite words.",
-        ("ValueError", "TimeoutError"): "Nobody waited. It does not come to that.",
-        ("RuntimeError", "RuntimeError"): "Nothing runs yet that could fail.",
+        "[]": "What you asked for and cannot get, PyTorch likes to tell you.",
+        '["prefetch_factor", "timeout", "persistent_workers", "multiprocessing_context"]': (
+            "All of them need a worker. But the loader was only built, not iterated."
+        ),
+        '["prefetch_factor", "persistent_workers"]': "How would you start nobody?",
+        '["prefetch_factor"]': "It is not the only one that speaks of workers.",
     },
 )
 def test_options_that_need_a_worker():
-    """This loader has no workers. Ask for two batches ahead, then for a timeout.
-
-    Which two exceptions does it raise?
-    """
-    with pytest.raises(Exception) as caught:
-        DataLoader(range(8), prefetch_factor=2)
-    assert caught.type is answer(ValueError)
-    loader = DataLoader(range(8), timeout=5)
-    with pytest.raises(Exception) as caught:
-        iter(loader)
-    assert caught.type is answer(AssertionError)
+    """Build six loaders without workers, each with one option. Write the names of the options
+    that the constructor refuses, as a list, in order."""
+    options = {"prefetch_factor": 2, "timeout": 5, "pin_memory": True, "persistent_workers": True}
+    options |= {"worker_init_fn": print, "multiprocessing_context": "spawn"}
+    refused = []
+    for name, value in options.items():
+        try:
+            DataLoader(range(8), **{name: value})
+        except Exception:
+            refused.append(name)
+    assert refused == answer(["prefetch_factor", "persistent_workers", "multiprocessing_context"])
 
 
 @pytest.mark.needs(fork=True)
 @koan(
     claims=["A-2.2-16"],
-    see="torch.multiprocessing",
+    see="torch.utils.data.DataLoader",
     hint=[
-        "A loader only remembers what you asked for. When is there something to do?",
-        "And when there is nothing left to do?",
+        "Who has the workers: the loader, or its iterator?",
+        "If workers outlive an epoch, somebody must keep them. What does iter() return then?",
     ],
     why=(
-        "iter() starts the workers; the loader itself never does. They end with the epoch, so "
-        "each epoch starts new ones, unless you say persistent_workers=True."
+        "The iterator starts the workers and owns them, so two iterators have two sets. With "
+        "persistent workers the loader keeps one iterator, and each iter(loader) is that one, set "
+        "back to the start. So do not nest two loops over such a loader."
     ),
     wrong={
-        "[2, 2, 2]": "To build a loader starts nothing. It may never be used.",
-        "[0, 0, 0]": "Does a process only start when you ask for a batch? Then it starts late.",
-        "[0, 2, 2]": "They stay only if you ask for persistent workers.",
-        "[0, 3, 0]": "Your own process counts batches too. But it is nobody's child here.",
+        "[1, 1]": "A loader starts nobody. So there is nothing that two iterators could share.",
+        "[2, 2]": "What is to stay alive between two epochs cannot belong to one of them.",
+        "[0, 0]": "Some say a process starts with the first batch. It starts with iter().",
+        "[0, 1]": "The first loader has a worker for whoever iterates, too.",
     },
 )
-def test_when_workers_live():
-    """Count the child processes: with a loader, with an iterator, and after the last batch."""
-    loader = DataLoader(range(8), num_workers=2, multiprocessing_context="fork")
-    counts = [len(multiprocessing.active_children())]
-    batches = iter(loader)
-    assert type(batches).__name__ == "_MultiProcessingDataLoaderIter"
-    counts.append(len(multiprocessing.active_children()))
-    list(batches)
-    counts.append(len(multiprocessing.active_children()))
-    assert counts == answer([0, 2, 0])
+def test_two_iterators_over_one_loader():
+    """Ask a loader with one worker for two iterators at the same time, and count the child
+    processes. Then do so with a loader whose workers are persistent."""
+    counts = []
+    for persistent in (False, True):
+        options = {"multiprocessing_context": "fork", "persistent_workers": persistent}
+        loader = DataLoader(range(8), num_workers=1, **options)
+        first, second = iter(loader), iter(loader)
+        assert type(first).__name__ == "_MultiProcessingDataLoaderIter"
+        counts.append(len(multiprocessing.active_children()))
+        del first, second, loader  # this ends the workers
+    assert counts == answer([2, 1])
 
 
 @pytest.mark.needs(fork=True)

@@ -5,20 +5,18 @@ Each koan here has a deadline of its own. If yours hangs, it is ended, and you r
 Documents: A 4.4
 """
 
+import importlib
 import multiprocessing
 import os
 import pickle
-import queue
 import signal
 import threading
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, get_worker_info
+from torch.utils.data import DataLoader
 
 from sensei import answer, koan
-
-fork = multiprocessing.get_context("fork")
 
 
 @pytest.mark.timeout(20)
@@ -80,28 +78,26 @@ def test_a_lock_and_a_fork():
     ),
     wrong={
         "TimeoutError": "The natural name, and one that Python has. The loader uses another.",
-        "queue.Empty": "That is what the loader gets from its queue. It does not hand it on.",
         "multiprocessing.TimeoutError": "Pools of processes say it so. A DataLoader is no Pool.",
         "KeyboardInterrupt": "That would be you, after an hour.",
     },
 )
 def test_a_worker_in_deep_thought():
     """This worker waits for a signal that does not come in time. Which exception ends the wait?"""
-    signal_ = fork.Event()
+    wake_up = multiprocessing.get_context("fork").Event()
     loader = DataLoader(
         range(1),
-        collate_fn=lambda batch: signal_.wait(),
+        collate_fn=lambda batch: wake_up.wait(),
         num_workers=1,
         timeout=0.5,
         multiprocessing_context="fork",
     )
     with pytest.raises(Exception) as caught:
         next(iter(loader))
-    signal_.set()
+    wake_up.set()
     assert caught.type is answer(RuntimeError)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.needs(fork=True)
 @koan(
     claims=["A-4.4-01"],
@@ -215,18 +211,20 @@ def test_a_lock_in_the_luggage():
         "what it protects may be half done."
     ),
     wrong={
-        "get_worker_info().dataset.lock.release()": (
-            "It wakes the one that was closed. In the other round the lock is open, and refuses."
+        "from torch.utils.data import get_worker_info\nget_worker_info().dataset.lock.release()": (
+            "It opens the one that was closed. In the other round it is open, and refuses."
         ),
-        "lock = threading.Lock()": "A new lock, in a local name. The dataset still has the old one.",
+        "lock = threading.Lock()": "A new lock, in a local name. The dataset has its old one.",
+        "from torch.utils.data import get_worker_info\n"
         "get_worker_info().dataset.lock.acquire(timeout=1)": (
             "Whoever comes after you waits for ever, and in the other round as well."
         ),
     },
     right=[
         "dataset.lock = threading.Lock()",
+        "from torch.utils.data import get_worker_info\n"
         "get_worker_info().dataset.lock = threading.RLock()",
-        "get_worker_info().dataset.__init__()",
+        "dataset.__init__()",
     ],
 )
 def test_a_lock_for_each_worker():
@@ -248,6 +246,8 @@ def test_a_lock_for_each_worker():
 
     def init(worker_id):
         # answer:
+        from torch.utils.data import get_worker_info
+
         get_worker_info().dataset.lock = threading.Lock()
         # given:
         # pass
@@ -265,12 +265,11 @@ def test_a_lock_for_each_worker():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(40)
 @koan(
     claims=["A-4.4-02", "A-4.4-06"],
     see="torch.utils.data.DataLoader",
     hint=[
-        "You may not open the lock, nor wait until it is free. But who says the worker must copy it?",
+        "You may not open the lock, nor wait for it. But who says that the worker must copy it?",
         "A worker that imports the module itself makes a lock of its own.",
     ],
     why=(
@@ -280,32 +279,39 @@ def test_a_lock_for_each_worker():
     ),
     wrong={
         "module.lock = threading.Lock()\nmethod = 'fork'": (
-            "A new lock, but it is held by the next line, and copied when it is closed."
+            "A new lock, but it is held by a later line, and copied when it is closed."
         ),
-        "method = None": "Then Python's default decides. On Linux, up to 3.13, that is no cure.",
-        "method = 'fork'\ntorch.set_num_threads(1)": "One thread or many: the closed lock is copied.",
+        "method = 'fork'\noptions = {'timeout': 60}": (
+            "No patience helps. The one who could open it is in another process."
+        ),
+        "method = 'thread'": "That would be no start method. A worker is always a process.",
     },
     right=["method = multiprocessing.get_context('spawn')"],
 )
 def test_start_without_the_lock(tmp_path, monkeypatch):
-    """A module holds a lock, and it is held while the worker starts. The worker must not wait.
+    """A module's lock is held while the worker starts. In the worker, it must be open.
 
     Repair the marked line.
     """
-    code = (
-        "import threading\nlock = threading.Lock()\ndef square(n):\n    with lock: return n * n\n"
-    )
-    (tmp_path / "koan_squares.py").write_text(code)
+    lines = [
+        "import threading",
+        "lock = threading.Lock()",
+        "def square(n):",
+        "    assert lock.acquire(timeout=1), 'this lock will never open'",
+        "    lock.release()",
+        "    return n * n",
+    ]
+    (tmp_path / "koan_squares.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
-    module = pytest.importorskip("koan_squares")
+    module = importlib.import_module("koan_squares")
     # answer:
     method = "spawn"
     # given:
     # method = "fork"
     # end
-    options = {"num_workers": 1, "multiprocessing_context": method, "timeout": 20}
+    context = {"num_workers": 1, "multiprocessing_context": method}
     with module.lock:
-        squares = list(DataLoader(range(3), batch_size=None, collate_fn=module.square, **options))
+        squares = list(DataLoader(range(3), batch_size=None, collate_fn=module.square, **context))
     assert squares == [0, 1, 4]
 
 
@@ -332,15 +338,21 @@ def test_start_without_the_lock(tmp_path, monkeypatch):
     },
 )
 def test_join_before_reading():
-    """Two processes put something into a queue and end: a list, then a tensor, of 100,000 numbers.
+    """Two processes each put 100,000 numbers into a queue: a list, and a tensor.
 
-    Nobody reads. Which exit codes do they have after a while?
+    Nobody reads. What are their exit codes after a while? None means: not ended.
     """
-    import torch.multiprocessing  # it teaches the queue about tensors
+    fork = multiprocessing.get_context("fork")
+
+    def send(cargo):
+        line = fork.Queue()
+        line.put(cargo)
+        line.close()
+        line.join_thread()  # at its end, a process does this by itself
 
     codes = []
     for cargo, patience in [([0.5] * 100_000, 1), (torch.zeros(100_000), 10)]:
-        sender = fork.Process(target=fork.Queue().put, args=(cargo,))
+        sender = fork.Process(target=send, args=(cargo,))
         sender.start()
         sender.join(patience)
         codes.append(sender.exitcode)
@@ -354,9 +366,9 @@ def test_join_before_reading():
 @pytest.mark.needs(fork=True)
 @koan(
     claims=["A-4.4-01"],
-    see="multiprocessing.Process",
+    see="multiprocessing.process.BaseProcess.join",
     hint=[
-        "Start a process that puts work()'s result into a queue. What must come first, join or get?",
+        "The process puts work()'s result into a queue. What must come first, join or get?",
         "get takes a timeout, and raises queue.Empty when it is over.",
         "Whatever happened: nobody may be left behind. kill() asks nobody, join() cleans up.",
     ],
@@ -376,6 +388,7 @@ def test_join_before_reading():
         "return replies.get()": (
             "Joined before it was read: with much to say, the child cannot end, and seems late."
         ),
+        "import queue\n"
         "replies = fork.Queue()\n"
         "child = fork.Process(target=lambda: replies.put(work()))\n"
         "child.start()\n"
@@ -383,6 +396,7 @@ def test_join_before_reading():
         "    return replies.get(timeout=seconds)\n"
         "except queue.Empty:\n"
         "    return 'late'": "Whoever is late is left behind, and waits on.",
+        "import queue\n"
         "replies = queue.Queue()\n"
         "threading.Thread(target=lambda: replies.put(work()), daemon=True).start()\n"
         "try:\n"
@@ -407,8 +421,12 @@ def test_ask_with_a_deadline():
     If there is none after `seconds`, it returns "late". No process may be left.
     """
 
+    fork = multiprocessing.get_context("fork")
+
     def ask(work, seconds):
         # answer:
+        import queue
+
         replies = fork.Queue()
         child = fork.Process(target=lambda: replies.put(work()))
         child.start()

@@ -201,7 +201,7 @@ def test_a_loss_with_a_floor():
     wrong={
         "[1.0, 1.0]": "On paper both are one function. In float32 one of them has a step more.",
         "[0.0, 0.0]": "If both were flat, such a mistake could never be corrected.",
-        "[float('inf'), 1.0]": "log(0) is near. But this loss is limited, and what comes then is flat.",
+        "[float('inf'), 1.0]": "log(0) is near. But this loss is cut off, and then all is flat.",
         "[1.0, 0.0]": "The other way round: which of them goes through the flat curve?",
     },
 )
