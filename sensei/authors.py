@@ -11,7 +11,7 @@ from pathlib import Path
 from sensei import words
 from sensei.apinames import new_names
 from sensei.book import GROUP, Book
-from sensei.compare import FileReading, read_copy
+from sensei.compare import read_copy
 from sensei.ledger import FOLDERS, ledger_path, markdown, open_claims, read_ledger, teachers
 from sensei.lint import MIX, check_book, check_chapter, check_see, mix
 from sensei.prove import rounds, run_round
@@ -40,10 +40,10 @@ def build(book: Book, koans: Path, check: bool, force: bool) -> int:
                 problems.append(
                     words.BUILD_STALE.format(path=_shown(path), answers=_shown(chapter.path))
                 )
-        elif state == "solutions" and not force:
+        elif state in ("solutions", "mixed") and not force:
             problems.append(words.HOLDS_SOLUTIONS.format(path=_shown(path)))
         else:
-            if path.exists() and state in ("solutions", "edited"):
+            if state in ("solutions", "mixed", "edited"):
                 backup(koans, path)
             write(path, fresh)
     for path in sorted(koans.glob("*/test_*.py")):
@@ -56,7 +56,10 @@ def build(book: Book, koans: Path, check: bool, force: bool) -> int:
 
 
 def _state_of(path: Path, fresh: str, chapter: Chapter) -> str:
-    """missing, fresh, stale (only as given, of an older book), solutions, or edited."""
+    """missing, fresh, stale (only as given, of an older book), or else what it holds.
+
+    That is solutions and nothing else that differs, or edited lines, or both: mixed.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -67,11 +70,9 @@ def _state_of(path: Path, fresh: str, chapter: Chapter) -> str:
     states: set[str] = {r.state for r in reading.koans.values()}
     if states == {"open"} and not reading.extras and reading.same_module:
         return "stale"
-    return "solutions" if _only_answers(reading, states) else "edited"
-
-
-def _only_answers(reading: FileReading, states: set[str]) -> bool:
-    return not reading.error and states <= {"open", "filled"} and "filled" in states
+    if "filled" not in states:
+        return "edited"
+    return "solutions" if states <= {"open", "filled"} else "mixed"
 
 
 def _build_ledger(book: Book, check: bool) -> list[str]:
@@ -96,7 +97,7 @@ def check(book: Book, chapters: Sequence[Chapter], whole: bool, verbose: bool) -
     offences = [str(o) for chapter in chapters for o in check_chapter(chapter, ids)]
     for chapter in chapters:
         for koan in chapter.koans:
-            if said := check_see(koan):
+            if "TODO" not in koan.see and (said := check_see(koan)):
                 offences.append(f"{chapter.path}:{koan.line}: {koan.name}: {said}")
     if whole:
         offences += [str(o) for o in check_book(chapters)]

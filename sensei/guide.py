@@ -20,7 +20,7 @@ from sensei import words
 from sensei.paint import paint_pytest
 from sensei.shelf import SHELF
 from sensei.state import State, load, save
-from sensei.verdict import Judgement, Tally, next_koan
+from sensei.verdict import DONE, Judgement, Tally, next_koan
 from sensei.workbook import Workbook
 
 
@@ -99,9 +99,8 @@ class Guide:
         by_id = {j.id: j for j in path}
         solved = {j.id for j in path if j.verdict == "solved"}
         fresh = [j.id for j in path if j.id in solved - state.solved]
-        lost = [
-            j.id for j in path if j.id in state.solved and j.verdict not in ("solved", "asleep")
-        ]
+        gone = [j for j in path if j.id in state.solved and j.verdict not in DONE]
+        lost = [j.id for j in gone if not j.whole_file]
         now_solved = (state.solved - by_id.keys()) | solved
         current = next_koan(path)
         parts: list[RenderableType] = []
@@ -128,7 +127,9 @@ class Guide:
         return [j for j in self.judgements.values() if len(self.roots) == 1 or _below(j, prefix)]
 
     def _map(self, workbook: Workbook, path: list[Judgement], solved: set[str]) -> RenderableType:
-        groups = screen.group_counts(path, workbook.book.totals(), solved)
+        totals = workbook.book.totals()
+        here = {group: n for group, n in totals.items() if (workbook.root / group).is_dir()}
+        groups = screen.group_counts(path, here, solved)
         return screen.path_map(groups)
 
     def _all_solved(self, workbook: Workbook, solved: set[str]) -> list[RenderableType]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import random
-import re
 import sys
-import traceback
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 
 from sensei import supervise, words
+from sensei.importing import Failure, import_failure, is_timeout, line_in, own_lines
 from sensei.isolate import unspoiled
-from sensei.nodes import ExtraItem, KoanFile, KoanItem
+from sensei.nodes import ExtraItem, KoanItem
 from sensei.records import Koan
 from sensei.trees import same_answer
 from sensei.verdict import Judgement, Ran, after_running, before_running
@@ -37,10 +34,10 @@ def deadline_of(item: pytest.Item) -> float:
 
 def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Reports]:
     """Judge one koan. The reports are pytest's own, empty if it did not run."""
-    import_error = _import_error(item.file, forked)
+    failure = import_failure(item.file, forked)
     verdict = before_running(
         item.reading,
-        file_error=bool(item.file.reading.error or import_error or item.no_subject),
+        file_error=bool(item.file.reading.error or failure or item.no_subject),
         asleep=item.sleep is not None,
     )
     base = Judgement(
@@ -58,7 +55,12 @@ def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Re
         ran, _ = run_koan(item, forked, learnt)
         return replace(base, ran=ran), []
     if verdict is not None:
-        return replace(base, detail=_detail(item, import_error)), []
+        base = replace(base, detail=_detail(item, failure))
+        if item.file.reading.error:
+            base = replace(base, whole_file=True, line=item.file.reading.error_line)
+        elif failure:
+            base = replace(base, whole_file=True, line=failure.line)
+        return base, []
     ran, reports = run_koan(item, forked, learnt)
     verdict = after_running(ran)
     detail = ran.error_message if verdict == "broken" else ""
@@ -76,7 +78,7 @@ def _myth(item: KoanItem) -> str:
     return ""
 
 
-def _detail(item: KoanItem, import_error: str) -> str:
+def _detail(item: KoanItem, failure: Failure | None) -> str:
     """Broken, asleep and altered, each in one line that says what to do."""
     file, reading = item.file, item.reading
     where: dict[str, Any] = {"path": file.shown, "line": item.line, "id": item.koan.id}
@@ -85,8 +87,8 @@ def _detail(item: KoanItem, import_error: str) -> str:
     if file.reading.error:
         where["line"] = file.reading.error_line
         return words.SYNTAX.format(**where, message=file.reading.error)
-    if import_error:
-        return import_error
+    if failure:
+        return failure.words(file.shown)
     if reading.state == "missing":
         return words.MISSING.format(**where, name=item.name)
     if reading.state == "twice":
@@ -98,93 +100,20 @@ def _detail(item: KoanItem, import_error: str) -> str:
     return ""
 
 
-# importing ----------------------------------------------------------------------------------------
-
-
-def _import_error(file: KoanFile, forked: bool, needed: bool = False) -> str:
-    """Why a file cannot be imported; "" if it can, or if nobody needs to know.
-
-    A changed file is imported in a child first, whether it is ``needed`` or not, and here
-    only when that child lives. One that is as given outside its koans is imported when
-    the first koan of it runs.
-    """
-    if file.reading.error or not file.path.exists():
-        return ""
-    if not file.reading.same_module and file.import_error is None and forked:
-        warm_up(file)
-        ended = supervise.run(lambda: _try_import(file), file.config.getoption("deadline"))
-        file.import_error = _probe_words(file, ended)
-    if not file.import_error and (needed or not file.reading.same_module):
-        warm_up(file)
-        file.import_error = _said(file, _try_import(file))
-    return file.import_error or ""
-
-
-def _try_import(file: KoanFile) -> list[Any] | None:
-    """Import a file here; [line, message] if that fails."""
-    try:
-        with unspoiled():
-            _ = file.tests
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a learner's module may raise SystemExit, or skip
-        return _import_failure(file, error)
-    return None
-
-
-def _import_failure(file: KoanFile, error: BaseException) -> list[Any]:
-    cause = error.__cause__ or error.__context__ or error
-    lines = [n for n, _ in _own_lines(cause, file.path)]
-    if _is_timeout(type(cause).__name__, str(cause)):
-        return [lines[-1] if lines else 1, words.ENDLESS]
-    message = f"{type(cause).__name__}: {cause}".split("\n")[0]
-    return [lines[-1] if lines else 1, message]
-
-
-def _probe_words(file: KoanFile, ended: supervise.Ended) -> str:
-    if ended.how == "answered":
-        return _said(file, ended.answer)
-    line = _line_in(ended.traceback, file.path) or 1
-    ran = Ran("deadline" if ended.how == "deadline" else "died", ended.seconds, ended.cause, line)
-    return _import_words(file, line, words.stopped(ran))
-
-
-def _said(file: KoanFile, failure: list[Any] | None) -> str:
-    return _import_words(file, failure[0], failure[1]) if failure else ""
-
-
-def _import_words(file: KoanFile, line: int, message: str) -> str:
-    return words.IMPORT.format(path=file.shown, line=line, message=message)
-
-
-def warm_up(file: KoanFile) -> None:
-    """Import what the book's file imports, here, so that no child pays for it again."""
-    if file.warm:
-        return
-    file.warm = True
-    names = []
-    for node in ast.parse(file.chapter.template).body:
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-    supervise.import_quietly(names)
-
-
 # running ------------------------------------------------------------------------------------------
 
 
 def run_koan(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Ran, Reports]:
     """Run the real test behind a koan; return what happened and pytest's reports."""
     deadline = deadline_of(item)
-    if error := _import_error(item.file, forked, needed=True):
-        return Ran("unimportable", error_message=error), []
+    if failure := import_failure(item.file, forked, needed=True):
+        return Ran("unimportable", error_message=failure.words(item.file.shown)), []
     if not forked:
         with unspoiled():
             return _run_here(item)
     ended = supervise.run(lambda: _in_child(item), deadline)
     if ended.how != "answered":
-        line = _line_in(ended.traceback, item.path, item.name)
+        line = line_in(ended.traceback, item.path)
         outcome = "deadline" if ended.how == "deadline" else "died"
         _forget_output(item)
         return Ran(outcome, ended.seconds, ended.cause, line), []  # type: ignore[arg-type]
@@ -225,8 +154,8 @@ def _received(item: KoanItem, ran: dict[str, Any], data: list[Any]) -> tuple[Ran
 def _run_here(item: KoanItem) -> tuple[Ran, Reports]:
     function = item.file.tests.get(item.name)
     if not isinstance(function, pytest.Function):
-        message = _import_words(item.file, item.line, f"no test named {item.name}")
-        return Ran("unimportable", error_message=message), []
+        failure = Failure(item.line, f"no test named {item.name}")
+        return Ran("unimportable", error_message=failure.words(item.file.shown)), []
     reports = runtestprotocol(function, log=False, nextitem=None)
     return _ran(function, reports), reports
 
@@ -236,13 +165,8 @@ ERROR = pytest.StashKey[tuple[str, str, tuple[tuple[int, str], ...]]]()
 
 def note_error(item: pytest.Item, error: BaseException) -> None:
     """Keep what a koan raised: its type, its words, and the learner's lines on the way."""
-    lines = tuple(_own_lines(error, item.path))
+    lines = tuple(own_lines(error, item.path))
     item.stash[ERROR] = (type(error).__name__, str(error), lines)
-
-
-def _own_lines(error: BaseException, path: Path) -> list[tuple[int, str]]:
-    frames = traceback.extract_tb(error.__traceback__)
-    return [(f.lineno or 0, f.line or "") for f in frames if Path(f.filename) == path]
 
 
 def _ran(function: pytest.Item, reports: Reports) -> Ran:
@@ -253,25 +177,11 @@ def _ran(function: pytest.Item, reports: Reports) -> Ran:
     printed = next((text for name, text in (call.sections if call else []) if "stdout" in name), "")
     if bad is None:
         return Ran("passed", seconds, printed=printed[:2000])
-    if _is_timeout(kind, message):
+    if is_timeout(kind, message):
         line = lines[-1][0] if lines else 0
         return Ran("deadline", seconds, line=line)
     outcome = "skipped" if bad.skipped else "failed"
     return Ran(outcome, seconds, "", 0, kind, message[:4000], lines, printed[:2000])  # type: ignore[arg-type]
-
-
-def _is_timeout(kind: str, message: str) -> bool:
-    """Was this raised by pytest-timeout? It fails the test, and says so in these words."""
-    return kind == "Failed" and message.startswith("Timeout")
-
-
-FAULT = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+) in (?P<name>.+)')
-
-
-def _line_in(trace: str, path: Path, name: str = "") -> int:
-    """The innermost line of a file in what faulthandler wrote; 0 if it is not there."""
-    found = [match for match in FAULT.finditer(trace) if Path(match["path"]) == path]
-    return int(found[0]["line"]) if found else 0
 
 
 def seed(koan: Koan) -> None:
@@ -296,8 +206,8 @@ def run_extra(item: ExtraItem, forked: bool, learnt: set[str]) -> Reports:
         tests = _tests(item.file.tests[item.name])
         return [r for test in tests for r in runtestprotocol(test, log=False, nextitem=None)]
 
-    if error := _import_error(item.file, forked, needed=True):
-        return [report(item, "call", "failed", error)]
+    if failure := import_failure(item.file, forked, needed=True):
+        return [report(item, "call", "failed", failure.words(item.file.shown))]
 
     if not forked:
         with unspoiled():
@@ -311,7 +221,7 @@ def run_extra(item: ExtraItem, forked: bool, learnt: set[str]) -> Reports:
         from_data = item.config.hook.pytest_report_from_serializable
         return [from_data(config=item.config, data=data) for data in ended.answer]
     how = "deadline" if ended.how == "deadline" else "died"
-    line = _line_in(ended.traceback, item.path)
+    line = line_in(ended.traceback, item.path)
     text = words.stopped(Ran(how, ended.seconds, ended.cause, line))  # type: ignore[arg-type]
     return [report(item, "call", "failed", text, ended.seconds)]
 

@@ -40,7 +40,8 @@ def hint(workbook: Workbook, target: str | None) -> int:
     step = min((asked if isinstance(asked, int) else 0) + 1, len(koan.hints))
     lines: list[RenderableType] = [_head(koan)]
     for number, text in enumerate(koan.hints[:step], 1):
-        lines.append(Padding(Text(f"{number}. {text}"), (0, 0, 0, 2)))
+        line = words.HINT_NUMBER.format(number=number, count=len(koan.hints), text=text)
+        lines.append(Padding(Text(line), (0, 0, 0, 2)))
     last = words.NO_MORE_HINTS if step == len(koan.hints) else words.MORE_HINTS
     paint_stdout([*lines, Text(last, style="dim")])
     known["asked"] = step

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from sensei.records import Koan
+from sensei.records import BookError, Koan
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,9 +47,24 @@ class Claim:
 
 
 def read_ledger(path: Path) -> tuple[Claim, ...]:
-    """The claims of docs/claims.toml. Raises FileNotFoundError, or tomllib.TOMLDecodeError."""
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
-    return tuple(Claim(**row) for row in rows)
+    """The claims of docs/claims.toml. Raises FileNotFoundError, or BookError where it is amiss."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        rows = tomllib.loads(text).get("claim", [])
+    except tomllib.TOMLDecodeError as error:  # says where, in its own words
+        raise BookError(path, 1, f"not TOML: {error}") from error
+    return tuple(_claim(row, path, text) for row in rows)
+
+
+def _claim(row: Mapping[str, Any], path: Path, text: str) -> Claim:
+    name = str(row.get("id", ""))
+    line = text.count("\n", 0, max(text.find(f'"{name}"'), 0)) + 1
+    names = [field.name for field in fields(Claim)]
+    if {*row, "untaught"} != set(names):
+        raise BookError(path, line, f"{name}: a claim has {', '.join(names)} (if no koan has it)")
+    if row["group"] not in FOLDERS:
+        raise BookError(path, line, f"{name}: group is one of {', '.join(FOLDERS)}")
+    return Claim(**row)
 
 
 def ledger_path(book_root: Path) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sensei.records import BLANK, Chapter, Koan
-from sensei.trees import region_lines, same_answer
+from sensei.trees import SCOPES, Definition, region_lines, same_answer
 
 LAZY_BLANKS = ("None", "0", "True", "''", "...")
 
@@ -49,7 +49,8 @@ def mutants(chapter: Chapter, koan: Koan) -> Iterator[Mutant]:
 
 
 def _same(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
-    return all(same_answer(a, b) for a, b in zip(left, right, strict=True))
+    """Are they filled in alike? A region that was deleted holds a ``pass``."""
+    return all(same_answer(a or "pass", b or "pass") for a, b in zip(left, right, strict=True))
 
 
 def _lazy(chapter: Chapter, koan: Koan) -> Iterator[tuple[str, ...]]:
@@ -68,15 +69,18 @@ class _Place:
 
     inputs: tuple[str, ...]  # local names at hand, the first and the last bound
     other_sides: tuple[str, ...] = ()  # of the comparison a blank is part of
-    arguments: tuple[str, ...] | None = None  # of the inner function a region lies in
+    scope: ast.stmt | None = None  # the inner function or class a region lies in
     repair: bool = False
 
 
 def _lazy_regions(place: _Place) -> list[str]:
     lazy = ["" if place.repair else "pass"]
-    if place.arguments is None:
+    if place.scope is None:
         return [*lazy, "return"]
-    return [*lazy, "return None", *(f"return {name}" for name in place.arguments)]
+    if not isinstance(place.scope, Definition):
+        return lazy  # a return in the body of a class is no Python, and hurts the whole file
+    names = [a.arg for a in place.scope.args.args if a.arg not in ("self", "ctx", "cls")]
+    return [*lazy, "return None", *(f"return {name}" for name in names)]
 
 
 def _places(chapter: Chapter, koan: Koan) -> list[_Place]:
@@ -92,13 +96,7 @@ def _places(chapter: Chapter, koan: Koan) -> list[_Place]:
                 places.append((node.lineno, node.col_offset, place))
     given = iter(slot.given for slot in koan.slots if slot.region)
     for start, _ in regions:
-        inner = _inner_function(function, start)
-        arguments = (
-            None
-            if inner is None
-            else tuple(a.arg for a in inner.args.args if a.arg not in ("self", "ctx", "cls"))
-        )
-        place = _Place((), arguments=arguments, repair=bool(next(given)))
+        place = _Place((), scope=_inner_scope(function, start), repair=bool(next(given)))
         places.append((start, 0, place))
     return [place for _, _, place in sorted(places, key=lambda item: item[:2])]
 
@@ -125,13 +123,13 @@ def _other_sides(function: ast.FunctionDef, blank: ast.Name) -> tuple[str, ...]:
     )
 
 
-def _inner_function(function: ast.FunctionDef, line: int) -> ast.FunctionDef | None:
-    """The innermost function inside the test that a line belongs to."""
+def _inner_scope(function: ast.FunctionDef, line: int) -> ast.stmt | None:
+    """The innermost function or class inside the test that holds the region of a line."""
     around = [
         node
         for node in ast.walk(function)
-        if isinstance(node, ast.FunctionDef)
+        if isinstance(node, SCOPES)
         and node is not function
-        and node.lineno < line <= (node.end_lineno or node.lineno) + 1
+        and node.lineno < line < (node.end_lineno or node.lineno)
     ]
     return max(around, key=lambda node: node.lineno, default=None)

@@ -47,8 +47,8 @@ def _listed(nodes: pytest.Collector | list[pytest.Collector]) -> list[pytest.Col
 class KoanFile(pytest.Module):
     """One koan file of a workbook, or one answers file of the book."""
 
-    import_error: str | None = None  # why it cannot be imported; None while not yet tried
-    warm: bool = False  # what it imports has been imported here
+    imported: bool = False
+    import_failure: tuple[int, str] | None = None  # where and why it cannot be imported
 
     @cached_property
     def placed(self) -> tuple[Workbook, str]:

@@ -31,7 +31,12 @@ from sensei.records import (
 
 def read_chapter(path: Path) -> Chapter:
     """Read an answers file. Raises BookError where it breaks the form of a koan."""
-    return parse_chapter(path.read_text(encoding="utf-8"), path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise BookError(path, line, "not UTF-8; save the file as UTF-8 text") from error
+    return parse_chapter(text, path)
 
 
 def parse_chapter(text: str, path: Path) -> Chapter:
@@ -43,41 +48,53 @@ def parse_chapter(text: str, path: Path) -> Chapter:
         raise BookError(path, error.lineno or 1, f"not Python: {error.msg}") from error
     regions = _regions(text, path)
     edits = [_sensei_import(node) for node in tree.body if _is_sensei_import(node)]
-    koans = []
+    koans, strays = [], regions
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef):
             if calls := _answer_calls(node):
-                raise BookError(path, calls[0].lineno, "a blank stands outside a koan function")
+                raise BookError(path, calls[0].lineno, f"a blank {OUTSIDE}")
             continue
         card = _koan_call(node)
         if card is None:
             if calls := _answer_calls(node):
-                raise BookError(path, calls[0].lineno, f"{node.name} has a blank and no @koan(...)")
+                raise BookError(
+                    path, calls[0].lineno, f"{node.name} has a blank and no @koan(...); add one"
+                )
             continue
         mine = [region for region in regions if _inside(region, node, tree)]
+        strays = [region for region in strays if region not in mine]
         koan, calls = _koan(text, path, node, card, mine)
         koans.append(koan)
         edits.append(_Edit(card.lineno, 0, (card.end_lineno or card.lineno) + 1, 0, ""))
         edits += [_Edit(*_span(call, text), BLANK) for call in calls]
     edits += [_Edit(r.start, 0, r.end + 1, 0, r.learner_text()) for r in regions]
-    for region in regions:
-        if not any(_inside(region, n, tree) for n in tree.body if isinstance(n, ast.FunctionDef)):
-            raise BookError(path, region.start, "an answer region stands outside a koan function")
+    if strays:
+        raise BookError(path, strays[0].start, f"an answer region {OUTSIDE}")
     return Chapter(path, text, _apply(text, edits), tuple(koans))
+
+
+OUTSIDE = "stands outside a koan function; move it into one, below its @koan(...)"
 
 
 def _koan(
     text: str, path: Path, node: ast.FunctionDef, card: ast.Call, regions: list[_Region]
 ) -> tuple[Koan, list[ast.Call]]:
     fields = _fields(path, card)
-    calls = [c for c in _answer_calls(node) if not any(r.start < c.lineno < r.end for r in regions)]
+    calls = _answer_calls(node)
+    for call in calls:
+        if any(region.start < call.lineno < region.end for region in regions):
+            raise BookError(path, call.lineno, "no answer() in a region: all of it is the answer")
+    for one, two in zip(regions, regions[1:]):
+        if one.indent == two.indent and not _body_lines(text, one.end, two.start):
+            raise BookError(path, two.start, "two regions touch: put a given line between them")
     places: list[tuple[int, int, Slot]] = [
         (call.lineno, call.col_offset, Slot(_argument(text, path, call))) for call in calls
     ]
     places += [(r.start, 0, Slot(r.answer, True, r.given)) for r in regions]
     slots = tuple(slot for _, _, slot in sorted(places, key=lambda place: place[:2]))
     if not slots:
-        raise BookError(path, node.lineno, f"{node.name} has neither a blank nor a region")
+        where = f"answer(...), or {ANSWER!r} and {END!r} around its lines"
+        raise BookError(path, node.lineno, f"{node.name} has nothing to fill; mark it with {where}")
 
     def sources(value: object, field: str) -> tuple[str, ...]:
         found = (value,) if isinstance(value, str) else value
@@ -91,9 +108,6 @@ def _koan(
             )
         return found
 
-    wrong = fields["wrong"]
-    if not isinstance(wrong, dict):
-        raise BookError(path, card.lineno, "wrong is a dict: source of a wrong answer -> reason")
     hint = fields["hint"]
     marks = tuple(m for d in node.decorator_list if (m := _mark(path, d)) is not None)
     first = node.body[1].lineno if len(node.body) > 1 else node.lineno
@@ -108,7 +122,7 @@ def _koan(
         see=fields["see"],
         hints=(hint,) if isinstance(hint, str) else tuple(hint),
         why=fields["why"],
-        wrong=tuple(Wrong(sources(key, "wrong"), reason) for key, reason in wrong.items()),
+        wrong=tuple(Wrong(sources(key, "wrong"), why) for key, why in fields["wrong"].items()),
         right=tuple(sources(key, "right") for key in fields.get("right", ())),
         claims=tuple(fields.get("claims", ())),
         aliases=tuple(fields.get("aliases", ())),
@@ -119,24 +133,44 @@ def _koan(
 
 
 REQUIRED = ("see", "hint", "why", "wrong")
-FIELDS = (*REQUIRED, "right", "claims", "aliases")
+FIELDS = {  # what each of them is
+    "see": "a dotted name in quotes",
+    "hint": "a text, or a list of texts",
+    "why": "a text",
+    "wrong": "a dict: source of a wrong answer -> reason",
+    "right": "a list of answers",
+    "claims": "a list of ids",
+    "aliases": "a list of names",
+}
 
 
 def _fields(path: Path, card: ast.Call) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for keyword in card.keywords:
-        if keyword.arg not in FIELDS:
-            raise BookError(path, card.lineno, f"koan() does not know {keyword.arg!r}")
+        name, line = keyword.arg, keyword.value.lineno
+        if name not in FIELDS:
+            known = ", ".join(FIELDS)
+            raise BookError(path, line, f"koan() does not know {name!r}; it takes {known}")
         try:
-            fields[keyword.arg] = ast.literal_eval(keyword.value)
-        except ValueError as error:
-            raise BookError(
-                path, keyword.value.lineno, f"{keyword.arg} must be a plain literal"
-            ) from error
+            fields[name] = ast.literal_eval(keyword.value)
+        except (ValueError, TypeError) as error:  # TypeError: a list as a key of wrong
+            raise BookError(path, line, f"{name} must be a plain literal") from error
+        if not _is_kind(name, fields[name]):
+            raise BookError(path, line, f"{name} is {FIELDS[name]}")
     for name in REQUIRED:
         if name not in fields:
             raise BookError(path, card.lineno, f"koan() needs {name}=")
     return fields
+
+
+def _is_kind(name: str, value: object) -> bool:
+    if name in ("see", "why") or (name == "hint" and isinstance(value, str)):
+        return isinstance(value, str)
+    if name == "wrong":
+        return isinstance(value, dict) and all(isinstance(why, str) for why in value.values())
+    if not isinstance(value, list | tuple):
+        return False
+    return name == "right" or all(isinstance(text, str) for text in value)
 
 
 def _kind(node: ast.FunctionDef, slots: tuple[Slot, ...], marks: tuple[Mark, ...]) -> Kind:
@@ -239,8 +273,8 @@ def _regions(text: str, path: Path) -> list[_Region]:
             given = line
         elif word == END and start is not None:
             answer = dedent_block(lines[start : (given or line) - 1])
-            commented = [c.strip() for c in lines[given : line - 1]] if given else []
-            regions.append(_Region(start, line, indent, answer, _uncomment(path, line, commented)))
+            learner = _uncomment(path, given + 1, lines[given : line - 1]) if given else ""
+            regions.append(_Region(start, line, indent, answer, learner))
             start = None
         else:
             raise BookError(path, line, f"{word!r} out of order: answer, then given, then end")
@@ -257,10 +291,19 @@ def _markers(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _uncomment(path: Path, line: int, commented: list[str]) -> str:
-    if not all(text.startswith("#") for text in commented):
-        raise BookError(path, line, "every given line is a comment: '# y[0] = 5.0'")
-    return "\n".join(text[2:] if text.startswith("# ") else text[1:] for text in commented)
+def _uncomment(path: Path, first: int, lines: list[str]) -> str:
+    """The given lines of a region without their ``#``. ``first`` is the line of the first."""
+    commented = [line.strip() for line in lines]
+    for number, line in enumerate(commented, first):
+        if not line.startswith("#"):
+            raise BookError(path, number, "every given line is a comment: '# y[0] = 5.0'")
+    given = "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in commented)
+    try:
+        ast.parse(given)
+    except SyntaxError as error:
+        line_number = first + (error.lineno or 1) - 1
+        raise BookError(path, line_number, f"given lines are Python: {error.msg}") from error
+    return given
 
 
 def dedent_block(lines: list[str]) -> str:

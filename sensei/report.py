@@ -6,6 +6,7 @@ Pure. Returns rich renderables; who prints them, and where, is somebody else's b
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -105,15 +106,14 @@ def card(judgement: Judgement, koan: Koan, source: str) -> RenderableType:
     where = Text()
     where.append(f"{judgement.path}:{_marked_line(judgement)}", style="bold")
     where.append(f"  {judgement.verdict}", style=words.STYLES[judgement.verdict])
-    parts: list[RenderableType] = [
-        Rule(words.NEXT_CARD, style="dim", align="left"),
-        where,
-        Text(koan.name, style="bold"),
-        Text(""),
-        Text(" ".join(koan.lesson.split())),
-        Text(""),
-    ]
-    code = code_of(source, koan.name, judgement)
+    parts: list[RenderableType] = [Rule(words.NEXT_CARD, style="dim", align="left"), where]
+    if judgement.whole_file:  # the trouble is not this koan's, so its lesson would mislead
+        code = code_around(source, judgement.line)
+    else:
+        lesson = Text(" ".join(koan.lesson.split()))
+        parts += [Text(koan.name, style="bold"), Text(""), lesson]
+        code = code_of(source, koan.name, judgement)
+    parts.append(Text(""))
     if code is not None:
         parts += [code, Text("")]
     parts += [part for text in message(judgement, koan) for part in _paragraph(text)]
@@ -153,7 +153,13 @@ def _open(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
         todo = words.FILL_WRITE
     else:
         todo = words.FILL_BLANK if len(koan.slots) == 1 else words.FILL_BLANKS
-    return [*lines, ("", todo), ("dim", words.STUCK)]
+    return [*lines, ("", todo), ("dim", _stuck(koan))]
+
+
+def _stuck(koan: Koan) -> str:
+    """The manual says what to call: of use to predict, and half the answer to the others."""
+    asks = not any(slot.region for slot in koan.slots)
+    return words.STUCK_OR_CURIOUS if asks else words.STUCK
 
 
 def _stopped(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
@@ -161,7 +167,7 @@ def _stopped(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
     lines = [("red", words.stopped(judgement.ran)), *_printed(judgement.ran)]
     if judgement.in_process:
         lines.append(("dim", words.IN_PROCESS))
-    return [*lines, ("dim", words.STUCK)]
+    return [*lines, ("dim", _stuck(koan))]
 
 
 def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
@@ -185,14 +191,51 @@ def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
             lines.append(("", words.OTHER_ERROR.format(type=ran.error_type)))
     elif ran and not asks:
         lines += _error(ran)
+    form = [words_ for a, b in zip(judgement.said, koan.answers) if (words_ := other_form(a, b))]
     if judgement.myth:
         lines.append(("", judgement.myth))
+    elif asks and form:
+        lines.append(("", form[0]))
     else:
         shown = koan.hints[: max(judgement.hint, 1)]
         lines += [("", words.HINT), *(("code", hint) for hint in shown[-1:])]
     if ran:
         lines += _printed(ran)
-    return [*lines, ("dim", words.STUCK)]
+    return [*lines, ("dim", _stuck(koan))]
+
+
+FORMS: dict[type, str] = {
+    list: "a list",
+    tuple: "a tuple",
+    dict: "a dict",
+    set: "a set",
+    str: "a text in quotes",
+    int: "a number",
+    float: "a number",
+}
+
+
+def other_form(said: str, answer: str) -> str:
+    """What is wrong with the form of an answer, whatever its value; "" if nothing is.
+
+    Right numbers in a wrong container are no wrong idea, so they get no hint about the
+    idea. Speaks only where the book's answer is written out, and never says more of it
+    than its kind.
+    """
+    mine, wanted = _literal(said), _literal(answer)
+    if isinstance(mine, str) and wanted is None and re.fullmatch(r"[A-Za-z_][\w.]*", answer):
+        return words.WITHOUT_QUOTES if answer not in ("None", "True", "False") else ""
+    if isinstance(wanted, list | tuple | dict | set | str) and type(mine) is not type(wanted):
+        if type(mine) in FORMS:
+            return words.OTHER_FORM.format(wanted=FORMS[type(wanted)], given=FORMS[type(mine)])
+    return ""
+
+
+def _literal(source: str) -> object:
+    try:
+        return ast.literal_eval(source.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
 
 
 # Errors that speak of the learner's own spelling, never of the truth.
@@ -215,10 +258,16 @@ WRITERS: dict[Verdict, Callable[[Judgement, Koan], list[tuple[str, str]]]] = {
 
 
 def _error(ran: Ran) -> list[tuple[str, str]]:
-    """A real error, cut to the learner's own lines."""
+    """A real error, cut to the learner's own lines and the first words of its message."""
     lines = [("code", f"line {number}: {text}") for number, text in ran.error_lines]
-    message = "\n".join(ran.error_message.strip().split("\n")[:6])
+    told = [line for line in ran.error_message.split("\n") if line.strip()]
+    told = [line for line in told if not line.strip().startswith(NOISE)]
+    message = "\n".join(re.sub(r" at 0x[0-9a-f]+", "", line)[:300] for line in told[:3])
     return [*lines, ("code", f"{ran.error_type}: {message}".rstrip(": "))]
+
+
+# Lines of pytest's explanation that tell a learner nothing.
+NOISE = ("Use -v", "+  where <", "+    where <", "...Full output")
 
 
 def _printed(ran: Ran) -> list[tuple[str, str]]:
@@ -235,6 +284,8 @@ def _first_line(text: str) -> str:
 def _marked_line(judgement: Judgement) -> int:
     if judgement.verdict == "stopped" and judgement.ran and judgement.ran.line:
         return judgement.ran.line
+    if judgement.verdict == "not yet" and judgement.ran and judgement.ran.error_lines:
+        return judgement.ran.error_lines[0][0]  # of several blanks, the one that failed
     if judgement.verdict in ("open", "not yet") and judgement.said_line:
         return judgement.said_line
     return judgement.line
@@ -263,6 +314,18 @@ def code_of(source: str, name: str, judgement: Judgement) -> RenderableType | No
     marked = {_marked_line(judgement)}
     if judgement.verdict == "open":
         marked = {i for i in range(start, end + 1) if BLANK in lines[i - 1].split("#")[0]} or marked
+    return _code(text, start, marked)
+
+
+def code_around(source: str, line: int) -> RenderableType | None:
+    """The lines around one line of a file that may not be Python."""
+    lines = source.replace("\r\n", "\n").split("\n")
+    start = max(line - 2, 1)
+    text = "\n".join(lines[start - 1 : line + 1]).replace("\0", "?")
+    return _code(text, start, {line}) if text.strip() else None
+
+
+def _code(text: str, start: int, marked: set[int]) -> RenderableType:
     return Syntax(
         text,
         "python",
@@ -282,7 +345,7 @@ def _top(node: ast.stmt) -> int:
 
 def plain_card(judgement: Judgement, koan: Koan) -> str:
     """The card as a few plain lines: what an IDE or junit shows for an unsolved koan."""
-    head = f"{judgement.path}:{_marked_line(judgement)} {koan.name}: {judgement.verdict}"
+    head = f"{judgement.path}:{_marked_line(judgement)}: {koan.name}: {judgement.verdict}"
     lesson = " ".join(koan.lesson.split())
     body = [f"    {line}" if style == "code" else line for style, line in message(judgement, koan)]
     return "\n".join([head, lesson, *body])

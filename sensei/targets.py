@@ -20,7 +20,8 @@ def koans_of(workbook: Workbook, target: str) -> list[Koan]:
     file, _, name = target.partition("::")
     parts = PurePath(file.replace("\\", "/")).parts
     tail = "/".join(parts[-2:])
-    keys = [key for key in book.keys if tail == key or parts[-1:] == (key.split("/")[1],)]
+    last = parts[-1].removesuffix(".py") if parts else ""
+    keys = [key for key in book.keys if tail == key or last == PurePath(key).stem]
     if name or keys:
         koans = [k for key in keys for k in book.chapter(key).koans if not name or k.name == name]
     elif parts[-1:] and parts[-1] in book.groups:

@@ -56,6 +56,7 @@ class Judgement:
     myth: str = ""  # the reason of the known wrong answer they gave
     tautology: bool = False
     left_early: bool = False
+    whole_file: bool = False  # broken: the trouble is the file's, not this koan's
     hint: int = 0  # how many hints the card shows
     seconds: float = 0.0
     ran: Ran | None = None

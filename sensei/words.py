@@ -26,8 +26,8 @@ STYLES: dict[Verdict, str] = {
 
 TITLE = "the path"
 NEXT_CARD = "your next koan"
-ALL_SOLVED = "Every koan here is solved. Well walked."
-ALL_SOLVED_ELSEWHERE = "{open} koans wait in other groups: `pytest koans` shows the whole path."
+ALL_SOLVED = "Every koan of this run is solved. Well walked."
+ALL_SOLVED_ELSEWHERE = "{open} more wait on the path: `pytest koans` shows the next one."
 NOT_WRITTEN = "coming"
 AS_LAST_SEEN = "last seen"
 
@@ -38,15 +38,18 @@ FILL_REPAIR = "Change the lines under `# your turn:`. Save, and run the same com
 FILL_WRITE = (
     "Write your lines in place of __ , under `# your turn:`. Save, and run the same command again."
 )
-STUCK = "Stuck? `koans hint` helps in steps; `koans docs` opens the manual."
+STUCK = "Stuck? `koans hint` helps in steps."
+STUCK_OR_CURIOUS = "Stuck? `koans hint` helps in steps; `koans docs` opens the manual."
 AS_GIVEN = "As it stands, PyTorch says:"
 YOU_SAID = "You said:"
 PYTORCH_SAYS = "PyTorch says: not yet."
 STOPS_HERE = "It stops in your file at:"
 YOU_PRINTED = "It printed:"
 HINT = "A hint:"
+OTHER_FORM = "Look at the form first: {wanted} is asked for here, and this is {given}."
+WITHOUT_QUOTES = "Look at the form first: write the thing itself, without quotes."
 AGREES_WITH_ITSELF = (
-    "You asked PyTorch to agree with itself: your answer asks the same tensor again. "
+    "You asked PyTorch to agree with itself: your answer asks for the same thing again. "
     "Write down the value that you expect."
 )
 LEFT_EARLY = (
@@ -59,7 +62,7 @@ UNREADABLE = "Python cannot read your answer: {error}"
 OTHER_ERROR = "Comparing your answer raised {type}."
 IN_PROCESS = "(This ran inside pytest itself, not in a process of its own.)"
 SOLVED_BECAUSE = "solved"
-MORE_SOLVED = "... and {count} more"
+MORE_SOLVED = "... and {count} more; `koans why NAME` tells the reason of each"
 WAS_SOLVED = "Solved before, not now: {ids}"
 
 # counts
@@ -102,7 +105,11 @@ def stopped(ran: Ran) -> str:
 
 # commands -----------------------------------------------------------------------------------------
 
-NO_MORE_HINTS = "That was the last hint. `koans peek` shows an answer, if you want to see one."
+NO_MORE_HINTS = (
+    "That was the last hint. `koans docs` opens the manual; `koans peek` shows an answer, "
+    "if you really want to see one."
+)
+HINT_NUMBER = "{number} of {count}. {text}"
 MORE_HINTS = "`koans hint` again gives the next one."
 PEEK_ASKS = "Show an answer to {name}? Another try may teach more. [y/N] "
 NOTHING_HERE = "(delete these lines)"

@@ -18,10 +18,10 @@ def test_hints_come_in_steps(desk: MakeDesk) -> None:
     made = desk()
     first = made.koans("hint")
     assert first.returncode == 0
-    assert "1. Look at the brackets." in first.stdout and "Count" not in first.stdout
+    assert "1 of 2. Look at the brackets." in first.stdout and "Count" not in first.stdout
     assert words.MORE_HINTS in first.stdout
     second = made.koans("hint").stdout
-    assert "1. Look at the brackets.\n  2. Count the numbers" in second
+    assert "1 of 2. Look at the brackets.\n  2 of 2. Count the numbers" in second
     assert words.NO_MORE_HINTS in " ".join(second.split())
 
 
@@ -32,6 +32,7 @@ def test_hints_come_in_steps(desk: MakeDesk) -> None:
         "01_small/test_01_small.py::test_refused",
         "koans/01_small/test_01_small.py::test_refused",
         "test_01_small.py::test_refused",
+        "test_01_small::test_refused",
     ],
 )
 def test_targets(desk: MakeDesk, target: str) -> None:

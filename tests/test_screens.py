@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
+
+from sensei.report import other_form
 from tests.desk import Desk
 
 MakeDesk = Callable[..., Desk]
@@ -99,8 +102,8 @@ def test_the_other_side(desk: MakeDesk) -> None:
 You said:
     tuple(x.shape)
 PyTorch says: not yet.
-You asked PyTorch to agree with itself: your answer asks the same tensor again.
-Write down the value that you expect.
+You asked PyTorch to agree with itself: your answer asks for the same thing
+again. Write down the value that you expect.
 """
     )
 
@@ -140,12 +143,10 @@ Repair the marked line, so that y keeps the old numbers.
 As it stands, PyTorch says:
     line 30: assert y.tolist() == [0.0, 0.0]
     AssertionError: assert [1.0, 1.0] == [0.0, 0.0]
-
       At index 0 diff: 1.0 != 0.0
-      Use -v to get more diff
 
 Change the lines under `# your turn:`. Save, and run the same command again.
-Stuck? `koans hint` helps in steps; `koans docs` opens the manual.
+Stuck? `koans hint` helps in steps.
 """
     )
     assert "solved test_shape" not in screen(made)  # only once
@@ -171,9 +172,64 @@ def test_all_solved(desk: MakeDesk) -> None:
 01_small  ████████████████████  4/4
 
 ────────────────────────────────────────────────────────────────────────────────
-Every koan here is solved. Well walked.
+Every koan of this run is solved. Well walked.
 """
     )
+
+
+def test_the_mark_stands_on_the_blank_that_failed(desk: MakeDesk) -> None:
+    made = desk(TWO_BLANKS)
+    made.solve({"test_sides": ["2", "4"]})
+    assert "❱ 12 assert x.shape[1] == 4" in screen(made)
+    made.solve({"test_sides": ["3", "3"]})
+    assert "❱ 11 assert x.shape[0] == 3" in screen(made)
+
+
+TWO_BLANKS = '''\
+"""Two blanks."""
+
+import torch
+
+from sensei import answer, koan
+
+
+@koan(see="torch.zeros", hint="h", why="w", wrong={("1", "2"): "r"})
+def test_sides():
+    """How many rows, how many columns?"""
+    x = torch.zeros(2, 3)
+    assert x.shape[0] == answer(2)
+    assert x.shape[1] == answer(3)
+'''
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "words"),
+    [
+        ("(1, 2)", "[2, 1]", "a list is asked for here, and this is a tuple"),
+        ("3", "(3,)", "a tuple is asked for here, and this is a number"),
+        ("'int64'", "torch.int64", "without quotes"),
+        ("'ValueError'", "ValueError", "without quotes"),
+        ("5", "'leaf'", "a text in quotes is asked for here, and this is a number"),
+        ("3.5", "3", ""),
+        ("'None'", "None", ""),
+        ("3", "None", ""),
+        ("[1]", "[2]", ""),
+        ("torch.zeros(2)", "[2]", ""),
+        ("None", "[0.0]", ""),
+    ],
+)
+def test_a_slip_in_the_form(said: str, answer: str, words: str) -> None:
+    found = other_form(said, answer)
+    assert words in found and bool(found) == bool(words)
+
+
+def test_a_syntax_error_shows_its_own_lines_and_no_other_koan(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_shape": ["(2, 3)"]})
+    made.edit("assert caught.type is __", "assert caught.type is ((")
+    text = screen(made)
+    assert "❱ 19     assert caught.type is ((" in text
+    assert "Which shape" not in text and "was never closed" in " ".join(text.split())
 
 
 def test_what_was_solved_and_is_no_more(desk: MakeDesk) -> None:
