@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,12 @@ def parse_chapter(text: str, path: Path) -> Chapter:
     edits += [_Edit(r.start, 0, r.end + 1, 0, r.learner_text()) for r in regions]
     if strays:
         raise BookError(path, strays[0].start, f"an answer region {OUTSIDE}")
-    return Chapter(path, text, _apply(text, edits), tuple(koans))
+    template = DOCUMENTS.sub("", _apply(text, edits), count=1)
+    return Chapter(path, text, template, tuple(koans))
+
+
+# For the author's eye: which sections of the articles a file teaches. No use to a learner.
+DOCUMENTS = re.compile(r'\n\nDocuments: [^"]*?\n(?=""")')
 
 
 OUTSIDE = "stands outside a koan function; move it into one, below its @koan(...)"

@@ -228,7 +228,7 @@ def test_a_syntax_error_shows_its_own_lines_and_no_other_koan(desk: MakeDesk) ->
     made.solve({"test_shape": ["(2, 3)"]})
     made.edit("assert caught.type is __", "assert caught.type is ((")
     text = screen(made)
-    assert "❱ 19     assert caught.type is ((" in text
+    assert "❱ 20     assert caught.type is ((" in text
     assert "Which shape" not in text and "was never closed" in " ".join(text.split())
 
 

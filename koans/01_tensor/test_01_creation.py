@@ -1,7 +1,4 @@
-"""Creation: what you hand in, and what you get.
-
-Documents: A 2.1, A 3.1
-"""
+"""Creation: what you hand in, and what you get."""
 
 import inspect
 

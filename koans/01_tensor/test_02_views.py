@@ -1,7 +1,4 @@
-"""Views: one memory, seen in several ways.
-
-Documents: A 3.1, B 2, B 4
-"""
+"""Views: one memory, seen in several ways."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""Storage: the memory under a tensor, and the strides that read it.
-
-Documents: A 2.1, A 2.2, A 3.1, B 4
-"""
+"""Storage: the memory under a tensor, and the strides that read it."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""In place: one memory, many names, and a counter of writes.
-
-Documents: A 4.2, B 2
-"""
+"""In place: one memory, many names, and a counter of writes."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""Eager: each line computes when it runs; reductions, and what they give back.
-
-Documents: B 1, B 2
-"""
+"""Eager: each line computes when it runs; reductions, and what they give back."""
 
 import ctypes
 import re

@@ -1,7 +1,4 @@
-"""Devices, and memory shared with NumPy: what moves, what stays, what is shared.
-
-Documents: A 2.3, A 3.5, A 4.1, B 1, B 2
-"""
+"""Devices, and memory shared with NumPy: what moves, what stays, what is shared."""
 
 import numpy as np
 import pytest

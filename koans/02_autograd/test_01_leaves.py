@@ -1,7 +1,4 @@
-"""Leaves: where gradients land, and the flag that asks for them.
-
-Documents: A 1, A 2.1, A 2.2, A 3.1, A 3.2, B 2
-"""
+"""Leaves: where gradients land, and the flag that asks for them."""
 
 import pytest
 import torch

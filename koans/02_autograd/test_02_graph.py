@@ -1,7 +1,4 @@
-"""The graph: nodes, edges, and who builds them.
-
-Documents: A 2.1, A 2.2, A 3.1, A 3.2, A 3.5, B 2
-"""
+"""The graph: nodes, edges, and who builds them."""
 
 import contextlib
 import gc

@@ -1,7 +1,4 @@
-"""Accumulation: backward adds to .grad, and .grad is a tensor like any other.
-
-Documents: A 3.1, B 2
-"""
+"""Accumulation: backward adds to .grad, and .grad is a tensor like any other."""
 
 import warnings
 

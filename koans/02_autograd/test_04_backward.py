@@ -1,7 +1,4 @@
-"""Backward: where it starts, what it walks, and what it frees behind it.
-
-Documents: A 1, A 2.2, A 3.2, B 1, B 2, B 3
-"""
+"""Backward: where it starts, what it walks, and what it frees behind it."""
 
 from functools import partial
 

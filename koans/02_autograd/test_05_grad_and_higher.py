@@ -1,7 +1,4 @@
-"""autograd.grad: gradients as return values, and gradients of gradients.
-
-Documents: A 3.2, B 1
-"""
+"""autograd.grad: gradients as return values, and gradients of gradients."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""In place: writes that autograd records, writes it refuses, and writes it never sees.
-
-Documents: A 4.2
-"""
+"""In place: writes that autograd records, writes it refuses, and writes it never sees."""
 
 import re
 

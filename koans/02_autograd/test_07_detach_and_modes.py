@@ -1,7 +1,4 @@
-"""Detach and modes: what is cut off, what is not recorded, and what only looks like it.
-
-Documents: A 4.2, B 1, B 2, B 3, B 4
-"""
+"""Detach and modes: what is cut off, what is not recorded, and what only looks like it."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""Functions of your own: the node you write by hand.
-
-Documents: A 2.2, B 1, B 3
-"""
+"""Functions of your own: the node you write by hand."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""Hooks: listen to a gradient on its way, or change it. And points where the slope is a choice.
-
-Documents: B 3
-"""
+"""Hooks: listen to a gradient on its way, or change it. And points where the slope is a choice."""
 
 import warnings
 

@@ -1,7 +1,4 @@
-"""The engine: what runs when you call backward, and what does not.
-
-Documents: A 2.2, A 2.3, A 3.5, B 1, B 2, B 3
-"""
+"""The engine: what runs when you call backward, and what does not."""
 
 import time
 

@@ -1,7 +1,4 @@
-"""Registration: how a module gets to know its weights.
-
-Documents: A 1, A 2.2, A 3.3
-"""
+"""Registration: how a module gets to know its weights."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""Parameters and buffers: what stands behind a name.
-
-Documents: A 2.2, A 3.3
-"""
+"""Parameters and buffers: what stands behind a name."""
 
 import copy
 import gc

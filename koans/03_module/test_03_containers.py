@@ -1,7 +1,4 @@
-"""Containers: modules that hold modules.
-
-Documents: A 2.2, A 3.3
-"""
+"""Containers: modules that hold modules."""
 
 import warnings
 

@@ -1,7 +1,4 @@
-"""State dicts: what is in one, what loading one does, and what it leaves alone.
-
-Documents: A 3.3, A 4.3
-"""
+"""State dicts: what is in one, what loading one does, and what it leaves alone."""
 
 import copy
 import zipfile

@@ -1,7 +1,4 @@
-"""Modes: what train() and eval() switch, and what they leave alone.
-
-Documents: A 4.5, B 1, B 5
-"""
+"""Modes: what train() and eval() switch, and what they leave alone."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""Calling: what layer(x) does around forward, and what a layer is made of.
-
-Documents: B 1, B 3, B 5
-"""
+"""Calling: what layer(x) does around forward, and what a layer is made of."""
 
 import pytest
 import torch

@@ -1,7 +1,4 @@
-"""Moving and first values: what .to() touches, and who fills a layer with numbers.
-
-Documents: A 2.2
-"""
+"""Moving and first values: what .to() touches, and who fills a layer with numbers."""
 
 import copy
 
