@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,11 +12,12 @@ from pathlib import Path
 from sensei import words
 from sensei.apinames import new_names
 from sensei.book import GROUP, Book
-from sensei.compare import read_copy
+from sensei.compare import FileReading, read_copy
 from sensei.ledger import FOLDERS, ledger_path, markdown, open_claims, read_ledger, teachers
 from sensei.lint import MIX, check_book, check_chapter, check_see, mix
+from sensei.parse import parse_chapter
 from sensei.prove import rounds, run_round
-from sensei.records import Chapter
+from sensei.records import BookError, Chapter
 from sensei.workbook import WorkbookError, backup, format_source, write
 
 
@@ -68,11 +70,27 @@ def _state_of(path: Path, fresh: str, chapter: Chapter) -> str:
         return "fresh"
     reading = read_copy(data, chapter)
     states: set[str] = {r.state for r in reading.koans.values()}
-    if states == {"open"} and not reading.extras and reading.same_module:
+    older = _committed(chapter)
+    if _as_given(reading) or (older and _as_given(read_copy(data, older))):
         return "stale"
     if "filled" not in states:
         return "edited"
     return "solutions" if states <= {"open", "filled"} else "mixed"
+
+
+def _as_given(reading: FileReading) -> bool:
+    states = {found.state for found in reading.koans.values()}
+    return states == {"open"} and not reading.extras and reading.same_module
+
+
+def _committed(chapter: Chapter) -> Chapter | None:
+    """The chapter as git last saw it: given lines that changed since then look like answers."""
+    command = ["git", "show", f"HEAD:./{chapter.file}"]
+    try:
+        done = subprocess.run(command, cwd=chapter.path.parent, capture_output=True)
+        return None if done.returncode else parse_chapter(done.stdout.decode(), chapter.path)
+    except (OSError, UnicodeDecodeError, BookError):  # no git here, or of another form
+        return None
 
 
 def _build_ledger(book: Book, check: bool) -> list[str]:

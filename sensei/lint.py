@@ -273,7 +273,7 @@ def _check_file(chapter: Chapter) -> Iterator[tuple[int, str]]:
     if not any(slot.region for slot in last.slots):
         yield last.line, f"{last.name} ends the file: end with a koan to repair or to write"
     used = {n.id for node in tree.body for n in ast.walk(node) if isinstance(n, ast.Name)}
-    for node in tree.body:
+    for node in book.body:
         if isinstance(node, ast.Import | ast.ImportFrom) and "sensei" not in ast.unparse(node):
             for alias in node.names:
                 bound = alias.asname or alias.name.split(".")[0]

@@ -106,7 +106,9 @@ class Match:
         region = here if isinstance(here, tuple) else None
         if region is not None:
             i += 1
-        for k in range(j, len(mine) + 1):
+        # A region is as long as it can be: its last line may read like the given one after it.
+        ends = range(j, len(mine) + 1)
+        for k in ends if region is None else reversed(ends):
             between = mine[j:k]
             if region is None and between and not self._welcome(between[-1], items, i):
                 return False

@@ -131,7 +131,7 @@ def format_source(text: str, path: Path) -> str:
     """What ``ruff format`` makes of a text. Raises WorkbookError when ruff is not installed."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", "format", "--quiet", "--stdin-filename", path, "-"],
+            [sys.executable, "-m", "ruff", "format", "--stdin-filename", path, "-"],
             input=text.encode(),
             capture_output=True,
             check=True,
@@ -233,7 +233,8 @@ class Block:
 
     @property
     def defines(self) -> bool:
-        return re.search(r"^(?:async def|def|class) ", self.text, re.M) is not None
+        code = [line for line in self.text.split("\n") if line and not line.startswith("#")]
+        return bool(code) and code[0].startswith(("@", "def ", "async def ", "class "))
 
 
 def _stands_for(mine: Block, given: Block) -> bool:

@@ -260,6 +260,11 @@ def test_anything_may_stand_in_a_region(chapter: Chapter, region: str) -> None:
     assert reading.said[0].split("\n")[0] == region.split("\n")[0]
 
 
+def test_a_region_may_end_like_the_given_line_after_it(chapter: Chapter) -> None:
+    reading = read(chapter, ("y = x.clone()", "y = x\n    x += 1")).koans["test_repair"]
+    assert reading.state == "filled" and reading.said == ("y = x\nx += 1",)
+
+
 def test_markers_are_only_for_the_eye(chapter: Chapter) -> None:
     text = fill(chapter, {koan.name: koan.answers for koan in chapter.koans})
     lines = [line for line in text.split("\n") if not line.strip().startswith("#")]

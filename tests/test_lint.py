@@ -12,7 +12,10 @@ from sensei.parse import parse_chapter
 from sensei.records import Chapter
 
 GOOD = '''\
-"""About counting."""
+"""About counting.
+
+Documents: A 1
+"""
 
 import collections
 
@@ -132,9 +135,9 @@ def above(text: str) -> tuple[str, str]:
         (CAUGHT, BLANK_FIRST, "test_refused: a blank under pytest.raises must stand in its last"),
         ("len(counter)", "3", f"{BY}: a constant on the other side: let PyTorch give the truth"),
         # the file
-        ('"""About counting."""\n', "", "the file has no docstring: say in one line what it is"),
+        (GOOD[:40], "", "the file has no docstring: say in one line what it is"),
         ("About counting.", "TODO: about", "there is a TODO left in the docstring of the file"),
-        ("About counting.", "About counting. " * 7, "the line has 118 characters; 100 at most"),
+        ("About counting.", "About counting. " * 7, "the line has 115 characters; 100 at most"),
         ("import pytest", "import math\nimport pytest", "math is imported and no given line uses"),
         ("import pytest", "from os import sep\nimport pytest", "sep is imported and no given line"),
         ("test_refused", "test_count", "test_count is defined twice"),
@@ -159,7 +162,7 @@ def test_where_an_offence_stands() -> None:
     line = text[: text.index("def test_count")].count("\n") + 1
     assert said(text) == [
         f"answers/01_small/test_01_small.py:{line}: test_count: hint 1 holds the answer: 3",
-        "answers/01_small/test_01_small.py:6: os is imported and no given line uses it: "
+        "answers/01_small/test_01_small.py:9: os is imported and no given line uses it: "
         "import it inside the answer, or not at all",
     ]
 

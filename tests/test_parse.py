@@ -205,6 +205,11 @@ def test_it(device, tmp_path):
     )
 
 
+def test_the_sections_that_a_file_teaches_are_for_the_author() -> None:
+    text = RICH.replace("ünïcödé.", "ünïcödé.\n\nDocuments: A 3.1, B 2\n", 1)
+    assert parse(text).template == parse(RICH).template
+
+
 def test_line_ends_do_not_matter() -> None:
     assert parse(RICH.replace("\n", "\r\n")).template == parse(RICH).template
 

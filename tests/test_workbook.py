@@ -11,7 +11,7 @@ from sensei.book import Book
 from sensei.compare import read_copy
 from sensei.parse import parse_chapter
 from sensei.records import Chapter
-from sensei.trees import same_answer
+from sensei.trees import dump, expression
 from sensei.workbook import (
     Workbook,
     WorkbookError,
@@ -58,7 +58,7 @@ AROUND = ("assert f() == answer(0)", "x = answer(0) ** 2", "x = 3 * answer(0)", 
         "x if y else z",
         "-x if y else z",
         "lambda: x",
-        "(x := 3)",
+        "(w := 3)",
         "(2, 3)",
         "2, 3",
         "(2, 3), 4",
@@ -78,7 +78,7 @@ def test_a_blank_holds_any_expression(source: str) -> None:
         chapter = chapter_of(given)
         reading = read_copy(fill(chapter, {"test_it": [source]}), chapter).koans["test_it"]
         assert reading.state == "filled", given
-        assert same_answer(reading.said[0], source), given
+        assert dump(expression(reading.said[0])) == dump(expression(source)), given
 
 
 def test_blanks_in_one_line_and_letters_that_are_no_ascii() -> None:
@@ -131,7 +131,7 @@ def test_only_the_koans_named_are_filled() -> None:
 BOOK = f'''\
 """About.
 
-Documents: A 1
+In two lines.
 """
 
 import os
@@ -236,7 +236,6 @@ class Spy:
     [
         # the koan
         (B, ""),
-        (B, "@pytest.mark.slow\n"),
         ("def test_b", "def test_bee"),
         ("def test_b", "async def test_b"),
         ("@pytest.mark.slow\n", ""),
@@ -261,7 +260,7 @@ class Spy:
         ("import os\n", ""),
         ("import os\n", "import os\nos = 3\n"),
         ("from sensei import __\n", ""),
-        ("Documents: A 1\n", "Documents of mine\n"),
+        ("In two lines.\n", "In two lines of mine.\n"),
         (f"{SPY}\n\ndef helper():\n    return Spy()\n", ""),
     ],
 )
@@ -284,15 +283,15 @@ def test_reset_mends(chapter: Chapter, old: str, new: str) -> None:
         ('TABLE["a"] == 1', "(((\nassert 3 == 3", False),  # a line that slipped to the margin
         ('slow\ndef test_b():\n    """Lesson."""', 'slow\ndef test_b():\n    """Lesson.', True),
         ('slow\ndef test_b():\n    """Lesson."""', "slow\ndef test_b()\n    '''Lesson.", True),
-        ("    assert helper().calls +", "assert helper().calls + +", False),
+        ("    assert helper().calls +", "assert helper() = =", False),
         ("    assert helper()", "#    assert 3\n    assert ((helper()", True),
         ("@pytest.mark.slow\n", "@pytest.mark.slow(\n", True),
         ("@pytest.mark.slow\ndef test_b():", "@pytest.mark.slow\ndef test_b(:", True),
         ("class Spy:", "class Spy", True),
         ("return Spy()", "return Spy((", True),
         ("SIZE = 3", "SIZE = = 3", True),
-        ("Documents: A 1\n", "Documents: A 1 \\N\n", True),
-        ('Documents: A 1\n"""', "Documents: A 1\n", True),
+        ("In two lines.\n", "In two lines. \\N\n", True),
+        ('In two lines.\n"""', "In two lines.\n", True),
     ],
 )
 def test_reset_of_a_file_that_is_not_python(
