@@ -7,9 +7,7 @@ learner's text, the verdicts, the tests' mutants and the ledger's coverage are d
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,6 @@ from sensei.records import (
     ANSWER,
     BLANK,
     END,
-    GIVEN,
-    TURN,
     BookError,
     Chapter,
     Kind,
@@ -28,6 +24,7 @@ from sensei.records import (
     Slot,
     Wrong,
 )
+from sensei.regions import Region, inside, regions_of
 
 
 def read_chapter(path: Path) -> Chapter:
@@ -47,7 +44,7 @@ def parse_chapter(text: str, path: Path) -> Chapter:
         tree = ast.parse(text)
     except SyntaxError as error:
         raise BookError(path, error.lineno or 1, f"not Python: {error.msg}") from error
-    regions = _regions(text, path)
+    regions = regions_of(text, path)
     edits = [_sensei_import(node) for node in tree.body if _is_sensei_import(node)]
     koans, strays = [], regions
     for node in tree.body:
@@ -62,7 +59,7 @@ def parse_chapter(text: str, path: Path) -> Chapter:
                     path, calls[0].lineno, f"{node.name} has a blank and no @koan(...); add one"
                 )
             continue
-        mine = [region for region in regions if _inside(region, node, tree)]
+        mine = [region for region in regions if inside(region, node, tree)]
         strays = [region for region in strays if region not in mine]
         koan, calls = _koan(text, path, node, card, mine)
         koans.append(koan)
@@ -83,7 +80,7 @@ OUTSIDE = "stands outside a koan function; move it into one, below its @koan(...
 
 
 def _koan(
-    text: str, path: Path, node: ast.FunctionDef, card: ast.Call, regions: list[_Region]
+    text: str, path: Path, node: ast.FunctionDef, card: ast.Call, regions: list[Region]
 ) -> tuple[Koan, list[ast.Call]]:
     fields = _fields(path, card)
     calls = _answer_calls(node)
@@ -240,83 +237,6 @@ def _argument(text: str, path: Path, call: ast.Call) -> str:
     if len(call.args) != 1 or call.keywords:
         raise BookError(path, call.lineno, "answer() takes exactly one value")
     return segment(text, call.args[0])
-
-
-# regions ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Region:
-    start: int  # line of "# answer:"
-    end: int  # line of "# end"
-    indent: int
-    answer: str
-    given: str
-
-    def learner_text(self) -> str:
-        pad = " " * self.indent
-        lines = self.given.split("\n") if self.given else [BLANK]
-        body = "".join(f"{pad}{line}".rstrip() + "\n" for line in lines)
-        return f"{pad}{TURN}\n{body}{pad}{END}\n"
-
-
-def _inside(region: _Region, node: ast.FunctionDef, tree: ast.Module) -> bool:
-    # An answer that deletes its lines may stand after the last statement, as a mere comment;
-    # so the next statement of the module ends a function here, not its own last line.
-    after = min((n.lineno for n in tree.body if n.lineno > node.lineno), default=10**9)
-    return bool(region.indent) and node.lineno < region.start < after
-
-
-def _regions(text: str, path: Path) -> list[_Region]:
-    lines = text.split("\n")
-    regions: list[_Region] = []
-    start = given = None
-    for line, column in _markers(text):
-        word = lines[line - 1].strip()
-        if word == ANSWER and start is None:
-            start, given, indent = line, None, column
-        elif word == GIVEN and start is not None and given is None:
-            given = line
-        elif word == END and start is not None:
-            answer = dedent_block(lines[start : (given or line) - 1])
-            learner = _uncomment(path, given + 1, lines[given : line - 1]) if given else ""
-            regions.append(_Region(start, line, indent, answer, learner))
-            start = None
-        else:
-            raise BookError(path, line, f"{word!r} out of order: answer, then given, then end")
-    if start is not None:
-        raise BookError(path, start, f"{ANSWER!r} without {END!r}")
-    return regions
-
-
-def _markers(text: str) -> list[tuple[int, int]]:
-    return [
-        token.start
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT and token.string.rstrip() in (ANSWER, GIVEN, END)
-    ]
-
-
-def _uncomment(path: Path, first: int, lines: list[str]) -> str:
-    """The given lines of a region without their ``#``. ``first`` is the line of the first."""
-    commented = [line.strip() for line in lines]
-    for number, line in enumerate(commented, first):
-        if not line.startswith("#"):
-            raise BookError(path, number, "every given line is a comment: '# y[0] = 5.0'")
-    given = "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in commented)
-    try:
-        ast.parse(given)
-    except SyntaxError as error:
-        line_number = first + (error.lineno or 1) - 1
-        raise BookError(path, line_number, f"given lines are Python: {error.msg}") from error
-    return given
-
-
-def dedent_block(lines: list[str]) -> str:
-    """Lines without their common indentation and without blank lines around them."""
-    filled = [line for line in lines if line.strip()]
-    margin = min((len(line) - len(line.lstrip()) for line in filled), default=0)
-    return "\n".join(line[margin:].rstrip() for line in lines).strip("\n")
 
 
 # text edits ---------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ Pure. Returns rich renderables; who prints them, and where, is somebody else's b
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from textwrap import dedent
@@ -20,8 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sensei import words
+from sensei.message import message
 from sensei.records import BLANK, Koan
-from sensei.verdict import Judgement, Ran, Verdict, count
+from sensei.verdict import Judgement, count
 
 BAR = 20  # cells
 
@@ -104,7 +104,7 @@ def card(judgement: Judgement, koan: Koan, source: str) -> RenderableType:
     a koan whose blank asks for one.
     """
     where = Text()
-    where.append(f"{judgement.path}:{_marked_line(judgement)}", style="bold")
+    where.append(f"{judgement.path}:{marked_line(judgement)}", style="bold")
     where.append(f"  {judgement.verdict}", style=words.STYLES[judgement.verdict])
     parts: list[RenderableType] = [Rule(words.NEXT_CARD, style="dim", align="left"), where]
     if judgement.whole_file:  # the trouble is not this koan's, so its lesson would mislead
@@ -126,162 +126,7 @@ def _paragraph(text: tuple[str, str]) -> list[RenderableType]:
     return [Padding(body, (0, 0, 0, 4)) if style == "code" else body]
 
 
-def message(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    """What the card says under the code, as (style, line)."""
-    return WRITERS[judgement.verdict](judgement, koan)
-
-
-def _broken(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    return [("red", judgement.detail)]
-
-
-def _asleep(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    return [("dim", judgement.detail)]
-
-
-def _altered(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    return [("yellow", judgement.detail), ("", words.RESTORE.format(id=koan.id))]
-
-
-def _open(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    lines: list[tuple[str, str]] = []
-    if judgement.ran and judgement.ran.error_type:
-        lines += [("", words.AS_GIVEN), *_error(judgement.ran), ("", "")]
-    if koan.kind == "repair" or any(slot.given for slot in koan.slots):
-        todo = words.FILL_REPAIR
-    elif any(slot.region for slot in koan.slots):
-        todo = words.FILL_WRITE
-    else:
-        todo = words.FILL_BLANK if len(koan.slots) == 1 else words.FILL_BLANKS
-    return [*lines, ("", todo), ("dim", _stuck(koan))]
-
-
-def _stuck(koan: Koan) -> str:
-    """The manual says what to call: of use to predict, and half the answer to the others."""
-    asks = not any(slot.region for slot in koan.slots)
-    return words.STUCK_OR_CURIOUS if asks else words.STUCK
-
-
-def _stopped(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    assert judgement.ran is not None
-    lines = [("red", words.stopped(judgement.ran)), *_printed(judgement.ran)]
-    if judgement.in_process:
-        lines.append(("dim", words.IN_PROCESS))
-    return [*lines, ("dim", _stuck(koan))]
-
-
-def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    ran = judgement.ran
-    lines: list[tuple[str, str]] = []
-    asks = not any(slot.region for slot in koan.slots)
-    if asks:
-        lines += [("", words.YOU_SAID), *(("code", said) for said in judgement.said)]
-    lines.append(("bold yellow", words.PYTORCH_SAYS))
-    if judgement.tautology:
-        return [*lines, ("", words.AGREES_WITH_ITSELF)]
-    if judgement.left_early:
-        return [*lines, ("", words.LEFT_EARLY)]
-    if ran and ran.outcome == "skipped":
-        return [*lines, ("", words.SKIPPED)]
-    if ran and asks and ran.error_type not in ("AssertionError", ""):
-        if ran.error_type in READABLE:
-            error = f"{ran.error_type}: {_first_line(ran.error_message)}"
-            lines.append(("", words.UNREADABLE.format(error=error)))
-        else:
-            lines.append(("", words.OTHER_ERROR.format(type=ran.error_type)))
-    elif ran and not asks:
-        lines += _error(ran)
-    form = [words_ for a, b in zip(judgement.said, koan.answers) if (words_ := other_form(a, b))]
-    if judgement.myth:
-        lines.append(("", judgement.myth))
-    elif asks and form:
-        lines.append(("", form[0]))
-    else:
-        shown = koan.hints[: max(judgement.hint, 1)]
-        lines += [("", words.HINT), *(("code", hint) for hint in shown[-1:])]
-    if ran:
-        lines += _printed(ran)
-    return [*lines, ("dim", _stuck(koan))]
-
-
-FORMS: dict[type, str] = {
-    list: "a list",
-    tuple: "a tuple",
-    dict: "a dict",
-    set: "a set",
-    str: "a text in quotes",
-    int: "a number",
-    float: "a number",
-}
-
-
-def other_form(said: str, answer: str) -> str:
-    """What is wrong with the form of an answer, whatever its value; "" if nothing is.
-
-    Right numbers in a wrong container are no wrong idea, so they get no hint about the
-    idea. Speaks only where the book's answer is written out, and never says more of it
-    than its kind.
-    """
-    mine, wanted = _literal(said), _literal(answer)
-    if isinstance(mine, str) and wanted is None and re.fullmatch(r"[A-Za-z_][\w.]*", answer):
-        return words.WITHOUT_QUOTES if answer not in ("None", "True", "False") else ""
-    if isinstance(wanted, list | tuple | dict | set | str) and type(mine) is not type(wanted):
-        if type(mine) in FORMS:
-            return words.OTHER_FORM.format(wanted=FORMS[type(wanted)], given=FORMS[type(mine)])
-    return ""
-
-
-def _literal(source: str) -> object:
-    try:
-        return ast.literal_eval(source.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
-
-
-# Errors that speak of the learner's own spelling, never of the truth.
-READABLE = ("NameError", "AttributeError", "ImportError", "ModuleNotFoundError", "Unsolved")
-
-
-def _solved(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
-    return [("green", koan.why)]
-
-
-WRITERS: dict[Verdict, Callable[[Judgement, Koan], list[tuple[str, str]]]] = {
-    "broken": _broken,
-    "asleep": _asleep,
-    "altered": _altered,
-    "open": _open,
-    "stopped": _stopped,
-    "not yet": _not_yet,
-    "solved": _solved,
-}
-
-
-def _error(ran: Ran) -> list[tuple[str, str]]:
-    """A real error, cut to the learner's own lines and the first words of its message."""
-    lines = [("code", f"line {number}: {text}") for number, text in ran.error_lines]
-    told = [line for line in ran.error_message.split("\n") if line.strip()]
-    told = [line for line in told if not line.strip().startswith(NOISE)]
-    message = "\n".join(re.sub(r" at 0x[0-9a-f]+", "", line)[:300] for line in told[:3])
-    return [*lines, ("code", f"{ran.error_type}: {message}".rstrip(": "))]
-
-
-# Lines of pytest's explanation that tell a learner nothing.
-NOISE = ("Use -v", "+  where <", "+    where <", "...Full output")
-
-
-def _printed(ran: Ran) -> list[tuple[str, str]]:
-    if not ran.printed.strip():
-        return []
-    lines = ran.printed.rstrip().split("\n")
-    return [("", words.YOU_PRINTED), *(("code", line[:200]) for line in lines[:10])]
-
-
-def _first_line(text: str) -> str:
-    return text.strip().split("\n")[0]
-
-
-def _marked_line(judgement: Judgement) -> int:
+def marked_line(judgement: Judgement) -> int:
     if judgement.verdict == "stopped" and judgement.ran and judgement.ran.line:
         return judgement.ran.line
     if judgement.verdict == "not yet" and judgement.ran and judgement.ran.error_lines:
@@ -311,7 +156,7 @@ def code_of(source: str, name: str, judgement: Judgement) -> RenderableType | No
     while end > start and (not lines[end - 1].strip() or not lines[end - 1].startswith(" ")):
         end -= 1
     text = dedent("\n".join(lines[start - 1 : end]))
-    marked = {_marked_line(judgement)}
+    marked = {marked_line(judgement)}
     if judgement.verdict == "open":
         marked = {i for i in range(start, end + 1) if BLANK in lines[i - 1].split("#")[0]} or marked
     return _code(text, start, marked)
@@ -345,7 +190,7 @@ def _top(node: ast.stmt) -> int:
 
 def plain_card(judgement: Judgement, koan: Koan) -> str:
     """The card as a few plain lines: what an IDE or junit shows for an unsolved koan."""
-    head = f"{judgement.path}:{_marked_line(judgement)}: {koan.name}: {judgement.verdict}"
+    head = f"{judgement.path}:{marked_line(judgement)}: {koan.name}: {judgement.verdict}"
     lesson = " ".join(koan.lesson.split())
     body = [f"    {line}" if style == "code" else line for style, line in message(judgement, koan)]
     return "\n".join([head, lesson, *body])

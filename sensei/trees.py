@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from sensei.parse import dedent_block, segment
+from sensei.parse import segment
 from sensei.records import END, TURN
+from sensei.regions import dedent_block
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sensei.report import other_form
+from sensei.message import other_form
 from tests.desk import Desk
 
 MakeDesk = Callable[..., Desk]

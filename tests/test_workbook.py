@@ -11,6 +11,7 @@ from sensei.book import Book
 from sensei.compare import read_copy
 from sensei.parse import parse_chapter
 from sensei.records import Chapter
+from sensei.restore import split_blocks, with_koan
 from sensei.trees import dump, expression
 from sensei.workbook import (
     Workbook,
@@ -21,8 +22,6 @@ from sensei.workbook import (
     find_workbook,
     format_source,
     reset,
-    split_blocks,
-    with_koan,
     write,
 )
 
