@@ -172,7 +172,7 @@ def _new_state(
 ) -> State:
     koans = dict(old.koans)
     for judgement in path:
-        if judgement.verdict == "not yet":
+        if judgement.hint:
             said = "\n".join(judgement.said)
             koans[judgement.id] = {
                 **koans.get(judgement.id, {}),

@@ -76,17 +76,25 @@ def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
             lines.append(("", words.OTHER_ERROR.format(type=ran.error_type)))
     elif ran and not asks:
         lines += _error(ran)
-    form = [words_ for a, b in zip(judgement.said, koan.answers) if (words_ := other_form(a, b))]
+    form = slip_in_form(judgement, koan)
     if judgement.myth:
         lines.append(("", judgement.myth))
-    elif asks and form:
-        lines.append(("", form[0]))
+    elif form:
+        lines.append(("", form))
     else:
         shown = koan.hints[: max(judgement.hint, 1)]
         lines += [("", words.HINT), *(("code", hint) for hint in shown[-1:])]
     if ran:
         lines += _printed(ran)
     return [*lines, ("dim", _stuck(koan))]
+
+
+def slip_in_form(judgement: Judgement, koan: Koan) -> str:
+    """The first slip in the form of an answer to a koan that asks; "" if there is none."""
+    pairs = [
+        (said, slot.answer) for said, slot in zip(judgement.said, koan.slots) if not slot.region
+    ]
+    return next((told for said, answer in pairs if (told := other_form(said, answer))), "")
 
 
 FORMS: dict[type, str] = {
@@ -107,12 +115,23 @@ def other_form(said: str, answer: str) -> str:
     idea. Speaks only where the book's answer is written out, and never says more of it
     than its kind.
     """
-    mine, wanted = _literal(said), _literal(answer)
-    if isinstance(mine, str) and wanted is None and re.fullmatch(r"[A-Za-z_][\w.]*", answer):
-        return words.WITHOUT_QUOTES if answer not in ("None", "True", "False") else ""
-    if isinstance(wanted, list | tuple | dict | set | str) and type(mine) is not type(wanted):
-        if type(mine) in FORMS:
+    if re.fullmatch(r"[A-Za-z_][\w.]*", answer) and answer not in ("None", "True", "False"):
+        if isinstance(_literal(said), str):
+            return words.WITHOUT_QUOTES
+        return words.WITHOUT_CALL if re.fullmatch(r"[A-Za-z_][\w.]*\(\)", said.strip()) else ""
+    wanted = _literal(answer)
+    if isinstance(wanted, list | tuple) and re.match(r"torch\.(tensor|Tensor)\(", said.strip()):
+        return words.OTHER_FORM.format(wanted=FORMS[type(wanted)], given="a tensor")
+    return _other_type(_literal(said), wanted)
+
+
+def _other_type(mine: object, wanted: object) -> str:
+    if type(mine) is not type(wanted):
+        if isinstance(wanted, list | tuple | dict | set | str) and type(mine) in FORMS:
             return words.OTHER_FORM.format(wanted=FORMS[type(wanted)], given=FORMS[type(mine)])
+    elif isinstance(mine, list | tuple) and isinstance(wanted, list | tuple):
+        if len(mine) == len(wanted):
+            return next((told for a, b in zip(mine, wanted) if (told := _other_type(a, b))), "")
     return ""
 
 

@@ -18,6 +18,7 @@ from sensei import report as screen
 from sensei import words
 from sensei.guide import Counts, Guide
 from sensei.judge import deadline_of, judge, note_error, report, run_extra, seed
+from sensei.message import slip_in_form
 from sensei.nodes import ExtraItem, GroupDir, KoanFile, KoanItem
 from sensei.records import Koan
 from sensei.shelf import SHELF, Shelf
@@ -239,7 +240,8 @@ def _judged(item: KoanItem, run: Run) -> pytest.TestReport:
 
 
 def _hint(item: KoanItem, judgement: Judgement, run: Run) -> int:
-    if judgement.verdict != "not yet":
+    """How many hints to show; 0 where the card has something better to say than a hint."""
+    if judgement.verdict != "not yet" or judgement.myth or slip_in_form(judgement, item.koan):
         return 0
     known = run.states[item.file.workbook.root].known(item.koan.id)
     return hint_step(known, "\n".join(judgement.said), len(item.koan.hints))

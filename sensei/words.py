@@ -47,9 +47,10 @@ STOPS_HERE = "It stops in your file at:"
 YOU_PRINTED = "It printed:"
 HINT = "A hint:"
 OTHER_FORM = "Look at the form first: {wanted} is asked for here, and this is {given}."
+WITHOUT_CALL = "Look at the form first: write the name itself, without calling it."
 WITHOUT_QUOTES = "Look at the form first: write the thing itself, without quotes."
 AGREES_WITH_ITSELF = (
-    "You asked PyTorch to agree with itself: your answer asks for the same thing again. "
+    "You asked PyTorch to agree with itself: your answer is made from what it is compared with. "
     "Write down the value that you expect."
 )
 LEFT_EARLY = (

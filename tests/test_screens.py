@@ -102,8 +102,8 @@ def test_the_other_side(desk: MakeDesk) -> None:
 You said:
     tuple(x.shape)
 PyTorch says: not yet.
-You asked PyTorch to agree with itself: your answer asks for the same thing
-again. Write down the value that you expect.
+You asked PyTorch to agree with itself: your answer is made from what it is
+compared with. Write down the value that you expect.
 """
     )
 
@@ -216,6 +216,10 @@ def test_sides():
         ("[1]", "[2]", ""),
         ("torch.zeros(2)", "[2]", ""),
         ("None", "[0.0]", ""),
+        ("[(1, 0)]", "[[0, 1]]", "a list is asked for here, and this is a tuple"),
+        ("torch.tensor([1.0])", "[2.0]", "a list is asked for here, and this is a tensor"),
+        ("RuntimeError()", "TypeError", "without calling it"),
+        ("torch.int64", "torch.int32", ""),
     ],
 )
 def test_a_slip_in_the_form(said: str, answer: str, words: str) -> None:

@@ -102,60 +102,27 @@ def test_three_elements_four_times():
         ("[(3,), (3,)]", "[torch.int64, torch.float32]"): (
             "The lower-case one takes its argument for data, always. It makes no room for more."
         ),
+        ("[(), (3,)]", "['int64', 'float32']"): (
+            "The shapes are right. A dtype is no text: write it as torch.uint8 is written here."
+        ),
+        ("[(), (3,)]", "['torch.int64', 'torch.float32']"): (
+            "The shapes are right. A dtype is no text: write it as torch.uint8 is written here."
+        ),
     },
     right=[
         ("[torch.Size([]), torch.Size([3])]", "[torch.long, torch.float]"),
     ],
 )
 def test_one_capital_letter():
-    """The same 3, given to both. Which shapes come out?
+    """Some say torch.tensor and torch.Tensor are two very different things.
 
-    And which dtypes, when the 3 stands in a list?
+    (In these koans, some sayings are true and some are not.) Give the same 3 to both: which
+    shapes come out? And which dtypes, when the 3 stands in a list?
     """
     assert [tuple(torch.tensor(3).shape), tuple(torch.Tensor(3).shape)] == answer([(), (3,)])
     assert [torch.tensor([3]).dtype, torch.Tensor([3]).dtype] == answer(
         [torch.int64, torch.float32]
     )
-
-
-@koan(
-    claims=["A-2.1-04", "A-3.1-02"],
-    see="torch.is_tensor",
-    hint=[
-        "isinstance(x, ...) needs a class. With which of the two have you seen it?",
-        "For the other one, look for Python source: inspect.getsource finds it, or complains.",
-    ],
-    why=(
-        "torch.tensor is a function from C++ that looks at your data and picks a dtype. "
-        "torch.Tensor is the class of every tensor, and its constructor ends in C++ as well. "
-        "What they do with your data differs; the language does not."
-    ),
-    wrong={
-        "['Python function', 'class']": (
-            "Some say the lower-case one is written in Python and the other in C++. "
-            "Ask inspect.getsource(torch.tensor) for that Python code."
-        ),
-        "['class', 'class']": (
-            "Some even name the C++ constructor behind the first, THPVariable_New. There is none "
-            "of that name any more. Try isinstance(3, torch.tensor) and see what Python says."
-        ),
-        "['class', 'compiled function']": (
-            "isinstance(x, torch.Tensor) works well. What does that say about the second one?"
-        ),
-    },
-)
-def test_who_makes_a_tensor():
-    """Some say torch.tensor calls a constructor in Python, and torch.Tensor one in C++.
-
-    Python can tell what a thing is. Name both, in the words that `kind` uses.
-    """
-
-    def kind(thing):
-        if inspect.isclass(thing):
-            return "class"
-        return "Python function" if inspect.isfunction(thing) else "compiled function"
-
-    assert [kind(torch.tensor), kind(torch.Tensor)] == answer(["compiled function", "class"])
 
 
 @koan(
@@ -194,8 +161,8 @@ def test_numbers_that_are_still_words():
     ],
     why=(
         "torch.tensor always copies. from_numpy (and as_tensor, where it can) takes over the "
-        "array's memory, so both see every write. As data, a tensor can be a NumPy array; "
-        "what it has besides is a device and, if you ask for it, a place in a graph."
+        "array's memory, so both see every write. The numbers may be the same; a device and, "
+        "if you ask for it, a place in a graph are what the tensor has besides."
     ),
     wrong={
         "live = torch.tensor(readings)\nkept = torch.tensor(readings)": (
@@ -266,17 +233,64 @@ def test_one_follows_and_one_remembers():
     ],
 )
 def test_an_array_at_the_door_of_a_layer():
-    """The layer refuses this array. Repair the marked line, and leave the layer as it is."""
-    data = np.array([[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]])
+    """The layer refuses such arrays. Repair the marked line, and leave the layer as it is."""
     layer = nn.Linear(3, 1)
-    # answer:
-    x = torch.from_numpy(data).float()
-    # given:
-    # x = torch.from_numpy(data)
-    # end
-    assert tuple(layer(x).shape) == (2, 1)
-    assert layer.weight.dtype is torch.float32
-    assert x.tolist() == data.tolist()
+    for rows in ([[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]], [[6.5, 7.5, 8.5]]):
+        data = np.array(rows)
+        # answer:
+        x = torch.from_numpy(data).float()
+        # given:
+        # x = torch.from_numpy(data)
+        # end
+        assert tuple(layer(x).shape) == (len(rows), 1)
+        dtypes = [x.dtype, layer.weight.dtype]
+        assert dtypes == [torch.float32, torch.float32]
+        assert x.tolist() == rows
+
+
+@koan(
+    claims=["A-2.1-04", "A-3.1-02"],
+    aliases=["test_who_makes_a_tensor"],
+    see="torch.is_tensor",
+    hint=[
+        "A class is what other things are instances of. Which of the five have instances?",
+        "isinstance(x, ...) takes a class and refuses anything else. Try it with each.",
+    ],
+    why=(
+        "torch.tensor is a function from C++ that looks at your data and picks a dtype. "
+        "torch.Tensor is the class of every tensor, and its constructor ends in C++ as well. "
+        "So you write isinstance(x, torch.Tensor), and x.dtype is torch.float32."
+    ),
+    wrong={
+        "['tensor', 'Tensor', 'dtype', 'Parameter']": (
+            "Some say torch.tensor calls a constructor in Python, and torch.Tensor one in C++. "
+            "A constructor belongs to a class. Print torch.tensor, and see what it calls itself."
+        ),
+        "['tensor', 'dtype', 'Parameter']": (
+            "Some even name the C++ constructor behind torch.tensor, THPVariable_New. PyTorch has "
+            "none of that name any more. And isinstance(x, torch.Tensor) works well."
+        ),
+        "['tensor', 'Tensor', 'float32', 'dtype', 'Parameter']": (
+            "x.dtype holds torch.float32: one value among others. What is its type?"
+        ),
+        "['Tensor', 'Parameter']": "There is more than one float32 and int64. What are they all?",
+        "['Tensor']": "A Parameter is a special tensor. And a dtype, what is it an instance of?",
+    },
+)
+def test_which_names_are_classes():
+    """isinstance(x, ...) wants a class. Which of these five are classes?
+
+    Write their names as a list, in order.
+    """
+    things = {
+        "tensor": torch.tensor,
+        "Tensor": torch.Tensor,
+        "float32": torch.float32,
+        "dtype": torch.dtype,
+        "Parameter": nn.Parameter,
+    }
+    names = [name for name, thing in things.items() if inspect.isclass(thing)]
+    assert names == answer(["Tensor", "dtype", "Parameter"])
 
 
 @koan(
@@ -328,6 +342,6 @@ def test_a_ramp_like_x():
     narrow, wide = torch.zeros(3), torch.ones(5, dtype=torch.float64)
     for x, start, step in [(narrow, 1, 0.1), (wide, 0, 2), (narrow, 5, 1)]:
         ramp = ramp_like(x, start, step)
-        assert ramp.shape == x.shape
+        assert len(ramp) == len(x)
         assert ramp.dtype is x.dtype
         assert ramp.tolist() == pytest.approx([start + step * i for i in range(len(x))])

@@ -12,7 +12,8 @@ from sensei import answer, koan
 @koan(
     see="torch.Tensor.__getitem__",
     hint=[
-        "2 elements in a row can be described as a place and a length. Any 2 elements cannot.",
+        "Two neighbours can be described as a place and a length. Two elements from anywhere "
+        "cannot.",
         "What can be described needs no copy. What cannot is fetched into memory of its own.",
     ],
     why=(
@@ -62,7 +63,8 @@ def test_write_into_what_you_took():
     },
 )
 def test_write_into_a_turned_table():
-    """Some say that permute gives a view and transpose a copy. Predict x."""
+    """Some say that permute gives a view and transpose a copy. Both turn this table, and each
+    turned table is written to. Predict x."""
     x = torch.zeros(2, 3)
     a = x.transpose(0, 1)
     b = x.permute(1, 0)
@@ -72,7 +74,7 @@ def test_write_into_a_turned_table():
 
 
 @koan(
-    claims=["A-3.1-11", "B-2-06", "B-2-07"],
+    claims=["A-3.1-11", "B-2-07"],
     see="torch.Tensor.untyped_storage",
     hint=[
         "nbytes counts the elements you can see. A float32 takes 4 bytes.",
@@ -95,23 +97,21 @@ def test_write_into_a_turned_table():
     },
 )
 def test_two_addresses():
-    """Some say a tensor is data (the raw bytes), grad and grad_fn.
+    """x and tail start at two addresses.
 
-    x and tail start at two addresses, and their grad and grad_fn are alike. How many bytes has
-    tail's .data, and how many has tail's storage?
+    How many bytes has tail's .data, and how many has tail's storage?
     """
     x = torch.zeros(4)
     tail = x[1:]
     assert x.data_ptr() != tail.data_ptr()
-    assert (x.grad, x.grad_fn) == (tail.grad, tail.grad_fn)
     assert [tail.data.nbytes, tail.untyped_storage().nbytes()] == answer([12, 16])
 
 
 @koan(
     see="torch.chunk",
     hint=[
-        "chunk(4) of 6: how long should a piece be? There are no halves, so it rounds up.",
-        "Cut pieces of that length from the front until nothing is left. Are they copies?",
+        "chunk wants pieces of one length; only the last may be shorter. Which length, for 6?",
+        "Does every piece that was asked for get something? And are the pieces copies?",
     ],
     why=(
         "A piece has ceil(6 / 4) = 2 elements, and after three of them nothing is left: chunk "
@@ -144,7 +144,7 @@ def test_number_the_pieces():
     see="torch.flatten",
     hint=[
         "Draw the 4 by 5 numbers, row after row, as one line. Which views are one unbroken piece?",
-        "One row, turned upright, has the same five neighbours as before.",
+        "Does it matter how you step along a dimension that has only one place?",
     ],
     why=(
         "Two whole rows are one unbroken piece, and so is a single row, turned or not. Columns and "
@@ -161,7 +161,7 @@ def test_number_the_pieces():
             "Then flatten quietly gives you new memory."
         ),
         "['rows', 'columns']": "Both come from narrow. But between two columns there is a gap.",
-        "['rows']": "One more is unbroken. Does it matter how you turn a single row?",
+        "['rows']": "One more is unbroken, though it went through transpose. Draw them all.",
     },
 )
 def test_flatten_four_views():
@@ -184,16 +184,18 @@ def test_flatten_four_views():
     see="torch.Tensor.view",
     hint=[
         "view promises never to copy. Here it cannot keep that promise.",
-        "No argument is of the wrong kind. The operation itself gives up, as most of them do.",
+        "No argument is of the wrong kind, and none is out of range. PyTorch has to look at the "
+        "strides before it can say no.",
     ],
     why=(
         "permute left the numbers where they were, and no strides describe this shape over them. "
         "view refuses; reshape would copy without a word. A second transpose instead of permute "
-        "helps nothing: it moves no number either."
+        "does not help: it moves no number either. RuntimeError is what PyTorch's own C++ code "
+        "raises for most things it refuses."
     ),
     wrong={
         "ValueError": (
-            "NumPy and Python say it so when a value does not fit. PyTorch's operations have "
+            "NumPy says it so when numbers cannot be laid out anew. PyTorch's operations have "
             "another habit."
         ),
         "TypeError": "Every argument has a legal type: ints, and as many elements as before.",
@@ -221,10 +223,10 @@ def test_a_promise_that_view_cannot_keep():
         "pixels, no error. permute changes the order of the axes."
     ),
     wrong={
-        "hwc = chw.reshape(2, 4, 3)": (
+        "hwc = chw.reshape(rows, columns, 3)": (
             "reshape keeps the order too. A right shape does not make it the right picture."
         ),
-        "hwc = chw.contiguous().view(2, 4, 3)": (
+        "hwc = chw.contiguous().view(rows, columns, 3)": (
             "The memory was in order before. The trouble is what view means, not that it may fail."
         ),
         "hwc = chw.transpose(0, 2)": (
@@ -246,15 +248,16 @@ def test_a_picture_with_its_colours_last():
 
     The three colours of one pixel must stay together.
     """
-    chw = torch.arange(24).reshape(3, 2, 4)  # 3 colours, 2 rows, 4 columns
-    # answer:
-    hwc = chw.permute(1, 2, 0)
-    # given:
-    # hwc = chw.view(2, 4, 3)
-    # end
-    assert tuple(hwc.shape) == (2, 4, 3)
-    for row, column in [(0, 0), (0, 3), (1, 2)]:
-        assert hwc[row, column].tolist() == chw[:, row, column].tolist()
+    for rows, columns in [(2, 4), (3, 2)]:
+        chw = torch.arange(3 * rows * columns).reshape(3, rows, columns)  # 3 colours
+        # answer:
+        hwc = chw.permute(1, 2, 0)
+        # given:
+        # hwc = chw.view(rows, columns, 3)
+        # end
+        assert tuple(hwc.shape) == (rows, columns, 3)
+        for row, column in [(0, 0), (0, 1), (1, 1)]:
+            assert hwc[row, column].tolist() == chw[:, row, column].tolist()
 
 
 @koan(
@@ -303,4 +306,4 @@ def test_cut_a_picture_into_tiles():
             assert tiles[i, j].tolist() == part.tolist()
     tiles[1, 2] = -1
     assert image[2:, 6:].tolist() == [[-1, -1, -1], [-1, -1, -1]]
-    assert (image < 0).sum() == 6
+    assert (image < 0).sum().item() == 6

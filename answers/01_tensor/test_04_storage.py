@@ -1,7 +1,9 @@
 """Storage: the memory under a tensor, and the strides that read it.
 
-Documents: A 2.1, A 2.2, A 3.1, B 4
+Documents: A 2.1, A 2.2, A 3.1, B 2, B 4
 """
+
+import re
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from sensei import answer, koan
 
 
 @koan(
-    claims=["A-2.2-03"],
+    claims=["A-2.2-03", "B-2-06"],
     see="torch.Tensor.stride",
     hint=[
         "One stride per dimension: how many elements to walk to the next index of it?",
@@ -18,7 +20,8 @@ from sensei import answer, koan
     ],
     why=(
         "A tensor is a way to read a storage: where to start and how far to step. Cutting out a "
-        "part changes the start and the shape. The steps stay, since the memory stays."
+        "part changes the start and the shape. The steps stay, since the memory stays. data, "
+        "grad and grad_fn alone, which some call the core of a tensor, could not tell x from part."
     ),
     wrong={
         ("(3, 1)", "5"): (
@@ -56,6 +59,9 @@ def test_walk_through_a_part():
         "return a.data_ptr() == b.data_ptr()": (
             "x[1:] starts one element later, in the memory of x all the same."
         ),
+        "return b._base is a or b.data_ptr() == a.data_ptr()": (
+            "It finds a part of a. But two parts of one memory need not be parts of each other."
+        ),
         "return a is b": "That asks for one Python object. Many objects can share one memory.",
         "return a.shape == b.shape": "The gradient has the shape of x, and other memory.",
     },
@@ -66,8 +72,8 @@ def test_walk_through_a_part():
     ],
 )
 def test_do_they_share_memory():
-    """Some prove with id() that two tensors live in separate memory. PyTorch does not agree.
-    Repair the marked line, so that it tells who really shares memory with x."""
+    """Some say a tensor and its gradient have separate memory, since their id() differs. That
+    is true, but it is no proof. Repair the marked line: it should tell who shares memory."""
 
     def share(a, b):
         # answer:
@@ -78,8 +84,9 @@ def test_do_they_share_memory():
 
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     (x * x).sum().backward()
-    assert [share(x, other) for other in (x.data, x.detach(), x[1:])] == [True, True, True]
+    assert [share(x, other) for other in (x.data, x[1:], x.view(2, 1))] == [True, True, True]
     assert [share(x, other) for other in (x.grad, x.clone())] == [False, False]
+    assert [share(x[:1], x[1:]), share(x[1:], x.grad[1:])] == [True, False]
 
 
 @koan(
@@ -115,37 +122,42 @@ def test_the_data_of_a_transposed_tensor():
     claims=["B-4-17"],
     see="torch.Tensor.view",
     hint=[
-        "Most operations are told the strides and walk along them.",
-        "One of these promises never to copy. Can it always keep its promise?",
+        "Most operations are told the strides and walk along them, over gaps too.",
+        "view never copies. For which of its two shapes are there steps over this memory?",
     ],
     why=(
         "Operations read through strides, on the CPU and on CUDA alike. Only view must find new "
-        "strides for the old memory, and here there are none. reshape copies in that case."
+        "strides for the old memory. Over one row after the other, with a gap between, no single "
+        "step leads through all six; to add a dimension inside is no trouble. reshape copies."
     ),
     wrong={
-        '["add", "matmul", "sum", "view", "reshape"]': (
+        "['add', 'matmul', 'sum', 'join', 'split', 'reshape']": (
             "Some say kernels demand contiguous memory. They take strides; just try them."
         ),
-        '["matmul", "view", "reshape"]': (
-            "A matrix product reads a turned operand as it is: that is an option of its routine."
+        "['matmul', 'join', 'split', 'reshape']": (
+            "A matrix product reads such an operand as it is: its routine is told the steps."
         ),
-        '["view", "reshape"]': "One of the two is allowed to copy when it must.",
+        "['join', 'split', 'reshape']": "One of the three is allowed to copy when it must.",
+        "['join', 'split']": (
+            "view has nothing against gaps as such. Can you say how far to step, for each shape?"
+        ),
         "[]": "No copy and no fitting strides: then something has to give.",
     },
 )
 def test_who_refuses_gaps(device):
-    """Five calls on a transposed tensor, on the best device here. Write the names of those
-    that raise, as a list, in order."""
-    t = torch.ones(2, 3, device=device).t()
-    calls = {"add": lambda: t + 1, "matmul": lambda: t @ t.t(), "sum": lambda: t.sum(0)}
-    calls |= {"view": lambda: t.view(6), "reshape": lambda: t.reshape(6)}
+    """`cut` leaves out the end of each row, so it steps over a gap. Six calls, on your GPU if
+    PyTorch finds one. Write the names of those that raise, as a list, in order."""
+    cut = torch.ones(2, 4, device=device)[:, :3]
+    calls = {"add": lambda: cut + 1, "matmul": lambda: cut @ cut.t(), "sum": lambda: cut.sum(0)}
+    calls |= {"join": lambda: cut.view(6), "split": lambda: cut.view(2, 3, 1)}
+    calls |= {"reshape": lambda: cut.reshape(6)}
     refused = []
     for name, call in calls.items():
         try:
             call()
         except RuntimeError:
             refused.append(name)
-    assert refused == answer(["view"])
+    assert refused == answer(["join"])
 
 
 @koan(
@@ -208,10 +220,12 @@ def test_store_column_after_column():
         return x.t().contiguous().t()
         # end
 
-    for x in (torch.arange(6).reshape(2, 3), torch.arange(20).reshape(5, 4)):
-        y = by_columns(x)
-        assert y.tolist() == x.tolist()
-        assert y.t().is_contiguous()
+    wide, square = [[1, 2, 3], [4, 5, 6]], [[7, 8], [9, 0]]
+    for rows, memory in [(wide, [1, 4, 2, 5, 3, 6]), (square, [7, 9, 8, 0])]:
+        y = by_columns(torch.tensor(rows))
+        assert y.tolist() == rows
+        in_a_line = y.as_strided((len(memory),), (1,)).tolist()
+        assert in_a_line == memory
 
 
 @koan(
@@ -271,7 +285,7 @@ def test_copies_before_a_matrix_product():
 )
 def test_channels_last():
     """A picture: 1 in the batch, 3 channels, 2 rows of 5 pixels. Store it with the channels
-    last. Write its shape and its strides."""
+    last. Write its shape, then its strides."""
     image = torch.zeros(1, 3, 2, 5).to(memory_format=torch.channels_last)
     assert tuple(image.shape) == answer((1, 3, 2, 5))
     assert image.stride() == answer((30, 1, 15, 3))
@@ -297,8 +311,8 @@ def test_channels_last():
     },
 )
 def test_a_hundred_columns_from_one():
-    """Make a hundred columns from one, in two ways. Write the strides of `wide`. Then its
-    nbytes, the bytes in its storage, and the bytes in the storage of `copied`."""
+    """Some say expand() takes no new memory, however large the result. Write the strides of
+    `wide`. Then its nbytes, the bytes in its storage, and those in the storage of `copied`."""
     column = torch.zeros(100, 1)
     wide, copied = column.expand(100, 100), column.repeat(1, 100)
     storages = [tensor.untyped_storage().nbytes() for tensor in (wide, copied)]
@@ -309,19 +323,22 @@ def test_a_hundred_columns_from_one():
 @koan(
     see="torch.Tensor.clone",
     hint=[
-        "Four cells of the table are one cell of memory. What would a write mean?",
-        "The table needs memory of its own before you write, and the column must not change.",
+        "Print the whole table after the write, and the column that it was made from.",
+        "Four cells of a row are one cell of memory. What does a write to one of them mean?",
     ],
     why=(
-        "PyTorch refuses to write where several elements share one memory cell. clone() (or "
-        "contiguous(), or repeat) gives each element its own."
+        "Each row was one cell of memory, seen four times, so the write hit the whole row and the "
+        "column itself. PyTorch refuses such a write only where it sees it: table[0] = 0 raises. "
+        "clone() (or contiguous(), or repeat) gives each element its own cell."
     ),
     wrong={
         "table = column.expand(3, 4).type_as(column)": (
             "It copies when the dtype changes, so it helps now and then. Here nothing changes."
         ),
         "table = column.expand(3, 4).detach()": "It leaves the graph and keeps the memory.",
-        "table = column.clone().expand(3, 4)": "Still one cell for four elements.",
+        "table = column.clone().expand(3, 4)": (
+            "Now the column is safe. But it is still one cell for four elements."
+        ),
     },
     right=[
         "table = column.expand(3, 4).contiguous()",
@@ -331,8 +348,8 @@ def test_a_hundred_columns_from_one():
     ],
 )
 def test_write_into_an_expanded_tensor():
-    """Fill a table with a column, then write into its first row. PyTorch refuses. Repair the
-    marked line."""
+    """Make a table of four columns from one, then set the first one to zero. The zeros go too
+    far. Repair the marked line."""
 
     def table_of(column):
         # answer:
@@ -340,37 +357,43 @@ def test_write_into_an_expanded_tensor():
         # given:
         # table = column.expand(3, 4)
         # end
-        table[0] = torch.arange(4.0)
+        table[:, 0] = 0.0
         return table
 
     ones, primes = torch.ones(3, 1), torch.tensor([[2.0], [3.0], [5.0]])
-    assert table_of(ones).sum(dim=1).tolist() == [6.0, 4.0, 4.0]
-    assert table_of(primes).tolist() == [[0.0, 1.0, 2.0, 3.0], [3.0] * 4, [5.0] * 4]
+    assert table_of(ones).tolist() == [[0.0, 1.0, 1.0, 1.0]] * 3
+    assert table_of(primes)[:, 0].tolist() == [0.0, 0.0, 0.0]
+    assert table_of(primes)[:, 1:].tolist() == [[2.0] * 3, [3.0] * 3, [5.0] * 3]
     assert primes.tolist() == [[2.0], [3.0], [5.0]]
 
 
 @koan(
     see="torch.as_strided",
     hint=[
-        "Row 2, column 2: which of the six elements would that be?",
-        "No index was used here, only shape and steps. Who could notice?",
+        "Row 2, column 2 is the last one. How far is it from the first?",
+        "Elements are counted from zero: to reach number n, how many must there be?",
     ],
     why=(
-        "The last element would be number 6 of 0 to 5. as_strided checks once, against the size "
-        "of the storage, so no later read can leave it."
+        "The last element is 2 * 2 + 2 * 1 = 6 steps from the first: number 6, the seventh. "
+        "as_strided checks this once, against the size of the storage, so no later read can leave "
+        "it. It raises a RuntimeError: no index was used, the layout itself is refused."
     ),
     wrong={
-        "IndexError": "Too far, yes. But no index was used: it is the layout that is refused.",
-        "MemoryError": "Nothing was allocated. A view would only read what is there already.",
+        "9": "The eye sees nine elements. But with these steps some are met twice.",
+        "6": "So far is the last one away. Or so many are there; then nothing would be refused.",
+        "8": "One too many. Count the steps to the last row, then to its last column.",
+        "56": "In bytes, yes. An element has eight of them.",
     },
 )
 def test_one_step_too_far():
-    """as_strided takes any shape and any steps you like. These ones reach past the end of the
-    memory. Which exception does it raise?"""
+    """as_strided takes any shape and any steps you like. These reach past the end of the memory.
+
+    The message says how many bytes they need, 8 for each element. How many elements are that?
+    """
     x = torch.arange(6)
     with pytest.raises(Exception) as caught:
         x.as_strided((3, 3), (2, 1))
-    assert caught.type is answer(RuntimeError)
+    assert int(re.findall(r"size of (\d+)", str(caught.value))[0]) // 8 == answer(7)
 
 
 @koan(

@@ -1,33 +1,11 @@
 """In place: one memory, many names, and a counter of writes.
 
-Documents: A 4.2, B 2
+Documents: A 4.2
 """
 
-import pytest
 import torch
 
 from sensei import answer, koan
-
-
-@koan(
-    claims=["B-2-10"],
-    see="torch.Tensor.untyped_storage",
-    hint=[
-        "How many numbers does x hold?",
-        "Which dtype does randn give, and how wide is one number?",
-    ],
-    why="Six float32 numbers of four bytes each: taken and filled before the line ends.",
-    wrong={
-        "0": "Some say this line only promises a tensor and the memory comes later. "
-        "It is taken, and filled with samples, before randn returns.",
-        "6": "That counts numbers. nbytes() counts bytes.",
-        "48": "NumPy's randn makes float64. PyTorch's default is narrower.",
-    },
-)
-def test_the_memory_behind_a_fresh_tensor():
-    """To write in place, there must be a place. Nobody has used x yet: how many bytes are taken?"""
-    x = torch.randn(2, 3)
-    assert x.untyped_storage().nbytes() == answer(24)
 
 
 @koan(
@@ -112,15 +90,16 @@ def test_a_write_through_the_detached_tensor():
 def test_a_snapshot_that_stays():
     """The snapshot is wiped together with the weight. Repair the marked line: the snapshot keeps
     its numbers and does not require grad."""
-    weight = torch.tensor([1.0, 2.0], requires_grad=True)
-    # answer:
-    snapshot = weight.detach().clone()
-    # given:
-    # snapshot = weight.detach()
-    # end
-    torch.nn.init.zeros_(weight)
-    assert snapshot.tolist() == [1.0, 2.0]
-    assert not snapshot.requires_grad
+    for numbers in ([1.0, 2.0], [3.0, 4.0, 5.0]):
+        weight = torch.tensor(numbers, requires_grad=True)
+        # answer:
+        snapshot = weight.detach().clone()
+        # given:
+        # snapshot = weight.detach()
+        # end
+        torch.nn.init.zeros_(weight)
+        assert snapshot.tolist() == numbers
+        assert not snapshot.requires_grad
 
 
 @koan(
@@ -199,25 +178,46 @@ def test_one_memory_and_two_flags():
 
 
 @koan(
+    aliases=["test_a_write_that_is_refused"],
     see="torch.Tensor.requires_grad_",
     hint=[
-        "Think of the graph as a tree. This tensor was made by you, not by an operation.",
-        "What is the outermost part of a tree called?",
+        "weight was made by you and not by an operation. Which writes end in its memory?",
+        "And which of those would autograd see? Something here has let go of the history.",
     ],
-    why="A leaf that requires grad is where gradients land. A recorded write would make it the "
-    "result of an operation, so PyTorch refuses.",
+    why=(
+        "The gradient is wanted for weight as you made it. A recorded write, to all of it or to a "
+        "view of it, would make it the result of an operation, so PyTorch refuses. A result may "
+        "be written to, and detach() writes past autograd: that is allowed, and it is up to you."
+    ),
     wrong={
-        "'non-leaf'": "Results of operations may be written in place. This tensor is no result.",
-        "'constant'": "A constant would need no gradient, and then the write would be allowed.",
-        "'frozen'": "A frozen parameter has the flag off, and then the write would be allowed.",
+        "['all']": "A part of weight is a view, and a write to a view lands in weight.",
+        "['all', 'part', 'detached', 'result']": (
+            "Not everything near a gradient is refused. What was computed may be written to."
+        ),
+        "['all', 'part', 'result']": (
+            "weight * 2 is new memory, and autograd can note one more operation on it."
+        ),
+        "['all', 'part', 'detached']": (
+            "The memory is the same, true. But the detached tensor has no flag of its own, "
+            "so nothing is recorded, and nobody objects."
+        ),
+        "[]": "Autograd records some of these writes, and one kind it cannot record.",
     },
 )
-def test_a_write_that_is_refused():
-    """The message begins: "a ... Variable that requires grad". Which word did we leave out?"""
+def test_which_writes_are_refused():
+    """weight requires grad, and you made it. Four ways to add in place: which are refused?
+
+    Write their names as a list, in order.
+    """
     weight = torch.zeros(2, requires_grad=True)
-    with pytest.raises(Exception) as caught:
-        weight.add_(1)
-    assert str(caught.value).split()[1] == answer("leaf")
+    writes = {"all": weight, "part": weight[:1], "detached": weight.detach(), "result": weight * 2}
+    refused = []
+    for name, target in writes.items():
+        try:
+            target.add_(1)
+        except RuntimeError:
+            refused.append(name)
+    assert refused == answer(["all", "part"])
 
 
 @koan(
@@ -227,12 +227,16 @@ def test_a_write_that_is_refused():
         "A recorded write is refused here. How do you write without recording?",
         "The counter must see the write. One of the ways around the refusal hides it.",
     ],
-    why="Under no_grad the write is not recorded, but it is counted. copy_ broadcasts and converts "
-    "the numbers; shape, dtype, flag and memory stay.",
+    why="Under no_grad the write is not recorded, but it is counted. copy_ writes numbers into "
+    "memory that is there; shape, dtype and flag stay.",
     wrong={
-        "parameter = values.float()": "This only moves the name inside the function.",
+        "parameter = values": "This only moves the name inside the function.",
         "parameter.copy_(values)": "PyTorch wants to record this write, and must refuse it.",
         "parameter.data.copy_(values)": "The numbers arrive, but the counter does not see them.",
+        "parameter.data = values": "The numbers are there, but in the memory of values. Whoever "
+        "shares memory with the parameter still has the old ones.",
+        "with torch.no_grad():\n    parameter = values": "Nothing is recorded, "
+        "and nothing is written: the line moves the name inside the function.",
         "with torch.no_grad():\n    parameter = parameter * 0 + values": "Nothing is recorded, "
         "and nothing is written: this makes a new tensor.",
     },
@@ -251,9 +255,11 @@ def test_load_new_numbers_into_a_parameter():
             parameter.copy_(values)
         # end
 
-    weight = torch.zeros(2, 2, requires_grad=True)
-    for count, row in enumerate([[1, 2], [3, 4]], start=1):
-        load_(weight, torch.tensor(row))
-        assert weight.tolist() == [row, row]
+    weight = torch.zeros(2, requires_grad=True)
+    address = weight.data_ptr()
+    for count, numbers in enumerate([[1.0, 2.0], [3.0, 4.0]], start=1):
+        load_(weight, torch.tensor(numbers))
+        assert weight.tolist() == numbers
         assert weight.requires_grad
+        assert weight.data_ptr() == address
         assert weight._version == count

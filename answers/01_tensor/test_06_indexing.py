@@ -58,7 +58,7 @@ def test_two_lists_as_an_index():
         "The mask covers the first two dimensions. What is left of each chosen place?",
         "Can chosen places that lie anywhere in a grid keep the shape of the grid?",
     ],
-    why="The dimensions under the mask melt into one, as long as there are True values. "
+    why="The dimensions under the mask melt into one, whose length is the number of True values. "
     "The dimensions it does not cover stay.",
     wrong={
         "(2, 3, 4)": "Indexing picks; it does not blank out the rest. Only where keeps the shape.",
@@ -103,8 +103,9 @@ def test_assign_through_two_brackets():
         "The given line reads, adds, and assigns. How often is each place assigned?",
         "You need a method that adds every item where its index says.",
     ],
-    why="counts[labels] += 1 reads once and assigns once per item, always the same value. "
-    "index_add_ adds for every item.",
+    why="counts[labels] += 1 reads first and assigns afterwards, once per item. Where a label "
+    "repeats, each assignment brings the same value: one more than was read. index_add_ adds for "
+    "every item.",
     wrong={
         "counts[labels] = counts[labels] + 1": "This is what += does here, only written out.",
         "counts[labels].add_(1)": "Adds to a copy. The counts stay at zero.",
@@ -160,7 +161,7 @@ def test_put_each_row_in_its_own_order():
 
     keys = torch.tensor([[3, 1, 2], [10, 30, 20], [0, 2, 1]])
     order = keys.argsort(dim=1)
-    assert torch.equal(arrange(keys, order), keys.sort(dim=1).values)
+    assert arrange(keys, order).tolist() == [[1, 2, 3], [10, 20, 30], [0, 1, 2]]
     names = torch.tensor([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     assert arrange(names, order).tolist() == [[2, 3, 1], [4, 6, 5], [7, 9, 8]]
 
@@ -197,7 +198,8 @@ def test_three_shapes_meet():
     why="Right ends in line: 3 meets 3, then 2 meets 4. That 4 is dimension 2 of the longer shape.",
     wrong={
         "0": "As b counts it. The message numbers the dimensions of the result.",
-        "1": "From the left, all would fit and nothing would be raised. Start at the other end.",
+        "1": "So it is when you count from the right. PyTorch's numbers count from the left.",
+        "-2": "The right place, counted from the right. The message counts from the left.",
         "3": "There the lengths agree.",
     },
 )
@@ -249,23 +251,27 @@ def test_every_row_adds_up_to_one():
     why="In place, only the right side may stretch; a has no room for six numbers. "
     "a = a * b takes new memory for the result.",
     wrong={
-        "a = a.expand(2, 3)\na *= b": "Now the shape fits, but both rows are the same three "
+        "a = a.expand(len(b), -1)\na *= b": "Now the shape fits, but both rows are the same three "
         "numbers in memory, and such a write is refused.",
         "a.mul_(b)": "The same operation by its other name.",
         "a[:] = a * b": "The product is right, but it is put back into memory with room for three.",
     },
-    right=["a = b * a", "a = a.repeat(2, 1)\na *= b"],
+    right=["a = b * a", "a = a.repeat(len(b), 1)\na *= b", "return a * b"],
 )
 def test_the_left_side_does_not_stretch():
-    """The product has two rows, a has one. Repair the marked line: a becomes the product."""
-    a = torch.tensor([[2, 3, 5]])
-    b = torch.tensor([[1], [10]])
-    # answer:
-    a = a * b
-    # given:
-    # a *= b
-    # end
-    assert a.tolist() == [[2, 3, 5], [20, 30, 50]]
+    """The product has more rows than a. Repair the marked line: a becomes the product."""
+
+    def times(a, b):
+        # answer:
+        a = a * b
+        # given:
+        # a *= b
+        # end
+        return a
+
+    once, ten = torch.tensor([[2, 3, 5]]), torch.tensor([[1], [10]])
+    assert times(once, ten).tolist() == [[2, 3, 5], [20, 30, 50]]
+    assert times(torch.tensor([[7]]), torch.tensor([[1], [2], [3]])).tolist() == [[7], [14], [21]]
 
 
 @koan(
@@ -318,10 +324,14 @@ def test_three_ways_to_be_refused():
 )
 def test_mark_the_crossings():
     """Write 1 at every crossing of these rows and these columns, and nowhere else."""
-    table = torch.zeros(4, 5)
-    rows, cols = torch.tensor([0, 2]), torch.tensor([1, 3, 4])
-    # answer:
-    table[rows[:, None], cols] = 1
-    # end
-    assert table.sum(dim=1).tolist() == [3.0, 0.0, 3.0, 0.0]
-    assert table.sum(dim=0).tolist() == [0.0, 2.0, 0.0, 2.0, 2.0]
+
+    def mark(table, rows, cols):
+        # answer:
+        table[rows[:, None], cols] = 1
+        # end
+
+    for rows, cols in [([0, 2], [1, 3, 4]), ([1, 3], [0, 2])]:
+        table = torch.zeros(4, 5)
+        mark(table, torch.tensor(rows), torch.tensor(cols))
+        assert table.nonzero().tolist() == [[row, col] for row in rows for col in cols]
+        assert table.max().item() == 1.0

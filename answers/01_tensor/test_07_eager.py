@@ -1,4 +1,4 @@
-"""Eager: each line computes when it runs; reductions, and what they give back.
+"""Eager: when a line is computed; reductions, and what they give back.
 
 Documents: B 1, B 2
 """
@@ -6,7 +6,6 @@ Documents: B 1, B 2
 import ctypes
 import re
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -16,46 +15,34 @@ from sensei import answer, koan
 
 
 @koan(
-    claims=["B-2-33"],
-    see="torch.Tensor.zero_",
-    hint=["When was y computed: at its own line, or when you look at it?", "Does y know x's name?"],
-    why="PyTorch is eager: y had its numbers before the next line began. It keeps no recipe.",
+    claims=["B-2-12", "B-2-33"],
+    aliases=["test_the_bytes_behind_a_product"],
+    see="torch.Tensor.data_ptr",
+    hint=[
+        "ctypes asks nothing of PyTorch: it reads the raw bytes. Who put them there, and when?",
+        "Does y know the name x, or where x is kept?",
+    ],
+    why="PyTorch is eager: y had its numbers, in memory of its own, before the next line began. "
+    "It keeps no recipe. On a GPU the work is queued at once: it may finish later, but it runs "
+    "whether or not anybody looks.",
     wrong={
-        "[1.0, 1.0]": "That would be y worked out on demand, from what x holds by then.",
-        "[0.0, 0.0]": "y has memory of its own. Only x's memory was wiped.",
+        "[1.0, 1.0]": "Some say PyTorch is lazy: a line is noted down, and worked out when "
+        "somebody looks, from what x holds by then. It does the work at once.",
+        "[0.0, 0.0]": "Some say that such a line computes no numbers when it runs. Then nothing "
+        "would be there yet. (Nor is y's memory that of x, which was wiped.)",
+        "[5.0, 7.0]": "These were the numbers of x. The result has memory of its own.",
     },
 )
 def test_the_input_is_wiped_after_the_sum():
-    """Some say PyTorch is lazy: a line is only noted down, and computed when somebody looks.
+    """x is wiped after the sum, and nobody has looked at y yet.
 
-    Predict what y holds in the end.
+    ctypes reads the two floats at y's address, without PyTorch's help. Which ones?
     """
     x = torch.tensor([5.0, 7.0])
     y = x + 1
     x.zero_()
-    assert y.tolist() == answer([6.0, 8.0])
-
-
-@koan(
-    claims=["B-2-12"],
-    see="torch.Tensor.data_ptr",
-    hint="ctypes asks nothing of PyTorch: it reads the raw bytes. Who put them there, and when?",
-    why="The products lie in memory when the statement returns. On a GPU the work is queued "
-    "at once: it may finish later, but it runs whether or not anybody looks.",
-    wrong={
-        "[0.0, 0.0, 0.0]": "So it would look if the statement were a promise. It does the work.",
-        "[1.0, 2.0, 3.0]": "These are the bytes of x. The result has its own.",
-    },
-)
-def test_the_bytes_behind_a_product():
-    """Some say `x * 2` computes no numbers at the moment it runs.
-
-    Nobody has looked at y yet. Read the three floats at its address without PyTorch's help.
-    """
-    x = torch.tensor([1.0, 2.0, 3.0])
-    y = x * 2
-    memory = (ctypes.c_float * 3).from_address(y.data_ptr())
-    assert list(memory) == answer([2.0, 4.0, 6.0])
+    memory = (ctypes.c_float * 2).from_address(y.data_ptr())
+    assert list(memory) == answer([6.0, 8.0])
 
 
 @koan(
@@ -74,7 +61,7 @@ def test_the_bytes_behind_a_product():
     },
 )
 def test_how_often_the_sine_is_computed():
-    """Some say only item() or backward() starts the real work.
+    """Some say only a call such as item() or backward() starts the real work.
 
     Recorder notes each operation as it runs. Count the runs of `sin`: before these two calls,
     and after them.
@@ -141,7 +128,8 @@ def test_which_shapes_hold_one_number():
 def test_read_the_two_shapes_in_an_error():
     """The sizes do not fit, and the line itself says so.
 
-    Its message names both matrices, each as "rows x columns". Predict the two, in order.
+    Its message names both matrices by rows and columns, each like "2x7". Predict the two, in
+    order.
     """
     x = torch.ones(4, 3)
     weight = torch.ones(2, 5)
@@ -174,6 +162,33 @@ def test_sum_along_one_dimension():
 
 @koan(
     see="torch.sum",
+    hint=[
+        "The first dimension is number 0. How far does that let you count?",
+        "As with a list's index, you may count from the end too. What is the last one called?",
+    ],
+    why="With n dimensions, dim goes from -n to n - 1. -1 is the last one, whatever n is: that is "
+    "why you meet dim=-1 so often. Outside the range PyTorch raises an IndexError.",
+    wrong={
+        "[0, 2]": "These work. But you may also count backward, from the end.",
+        "[-2, 2]": "-1 is the last of three. So what is the first one called?",
+        "[1, 3]": "Dimensions are counted from zero.",
+        "[-3, 3]": "The two ends do not look alike: one count begins at zero.",
+        "[0, 3]": "There are three dimensions, and the first is number zero.",
+    },
+)
+def test_no_such_dimension():
+    """x has no dimension 3. The message tells the range that dim must be in.
+
+    Predict the smallest and the largest number.
+    """
+    x = torch.ones(2, 3, 4)
+    with pytest.raises(Exception) as caught:
+        x.sum(dim=3)
+    assert [int(n) for n in re.findall(r"-?\d+", str(caught.value))[:2]] == answer([-3, 2])
+
+
+@koan(
+    see="torch.sum",
     hint=["A byte holds no more than 255.", "A sum of many small integers is soon a large one."],
     why="Sums of integers (and of bools) are carried out in int64. Adding two uint8 tensors "
     "element by element does overflow; summing one does not.",
@@ -182,6 +197,8 @@ def test_sum_along_one_dimension():
         ("255", "torch.uint8"): "PyTorch's integers never stop at their largest value.",
         ("270", "torch.uint8"): "That number does not fit into a byte.",
         ("270", "torch.int32"): "It would be wide enough here. PyTorch takes the widest.",
+        ("270", "int"): "item() would be one of Python's ints. A tensor's numbers have a dtype.",
+        ("270", "torch.float32"): "The sum is right. But adding whole numbers gives whole numbers.",
     },
     right=[("270", "torch.long"), ("270.0", "torch.int64")],
 )
@@ -193,23 +210,37 @@ def test_the_sum_of_two_bytes():
 
 
 @koan(
+    aliases=["test_the_mean_of_integers"],
     see="torch.mean",
-    hint="The values are fine and so is the call. It is the kind of number that PyTorch minds. "
-    "Which exception does PyTorch's own C++ code raise for most things it refuses?",
-    why="A mean of integers is rarely an integer, and PyTorch does not choose a dtype for you. "
-    "Say it: x.float().mean(), or x.mean(dtype=torch.float32).",
+    hint=[
+        "Which of these can give you a fraction, though you hand in whole numbers?",
+        "Go through the formulas. Which of them divide?",
+    ],
+    why="A mean of integers is rarely an integer, and a standard deviation starts from a mean. "
+    "PyTorch does not choose a dtype for you: say x.float().mean(), or mean(dtype=torch.float32).",
     wrong={
-        "TypeError": "Python's name for a wrong type of argument. But a tensor is a fine argument; "
-        "what its dtype allows is found out later, inside the operation.",
-        "ValueError": "NumPy would simply give a float. PyTorch refuses, but not under this name.",
+        "[]": "So it is in NumPy, which goes on in floats. PyTorch wants you to say so.",
+        "['mean']": "One more of these divides, and takes a root after that.",
+        "['mean', 'std', 'median']": (
+            "One of these may seem to lie between two numbers. PyTorch always gives one of them."
+        ),
+        "['std']": "That one starts from another one of these.",
+        "['mean', 'median']": "One of these divides, and another only seems to.",
     },
 )
-def test_the_mean_of_integers():
-    """NumPy takes the mean of integers as floats. PyTorch refuses. With which exception?"""
+def test_what_whole_numbers_refuse():
+    """NumPy gives each of these for whole numbers. PyTorch refuses some.
+
+    Which names are in the list?
+    """
     x = torch.tensor([1, 2, 4])
-    with pytest.raises(Exception) as caught:
-        x.mean()
-    assert caught.type is answer(RuntimeError)
+    refused = []
+    for name in ["sum", "prod", "max", "mean", "std", "median"]:
+        try:
+            getattr(x, name)()
+        except Exception:
+            refused.append(name)
+    assert refused == answer(["mean", "std"])
 
 
 @koan(
@@ -241,10 +272,10 @@ def test_find_row_and_column_of_the_largest():
         return divmod(x.argmax().item(), x.shape[1])
         # end
 
-    wide = torch.tensor([[1, 2, 3, 8], [9, 5, 6, 7]])
-    for x in (wide, wide.t(), torch.tensor([[1, 2], [0, 4], [3, 0]])):
+    wide, tall = torch.tensor([[1, 2, 3, 8], [9, 5, 6, 7]]), torch.tensor([[1, 2], [0, 4], [3, 0]])
+    for x, found in [(wide, [1, 0]), (wide.t(), [0, 1]), (tall, [1, 1])]:
         row, column = place(x)
-        assert x[row, column] == x.max()
+        assert [int(row), int(column)] == found
 
 
 @koan(
@@ -315,13 +346,21 @@ def test_the_same_numbers_another_variance():
         "return x.median(dim=0).values": "The same element, told with its index beside it.",
         "return x.mean()": "One far-off number drags the mean along; a middle stays.",
         "return x.sort().values[len(x) // 2]": "The upper of the two, and so still an element.",
+        "import numpy as np\nreturn torch.tensor(np.median(x.detach().numpy()))": (
+            "The number is right. But NumPy's work is nothing that a gradient could follow."
+        ),
     },
-    right=["return torch.quantile(x, 0.5)", "return x.nanquantile(0.5)"],
+    right=[
+        "return torch.quantile(x, 0.5)",
+        "return x.nanquantile(0.5)",
+        "a, b = x.sort().values, x.sort(descending=True).values\n"
+        "return (a[len(x) // 2] + b[len(x) // 2]) / 2",
+    ],
 )
 def test_the_middle_of_an_even_count():
     """NumPy's median of an even count lies half way between the two middle numbers.
 
-    PyTorch's does not. Repair `middle` so that the two agree.
+    PyTorch's does not. Repair `middle` so that it does, and stay in PyTorch.
     """
 
     def middle(x):
@@ -331,9 +370,10 @@ def test_the_middle_of_an_even_count():
         # return x.median()
         # end
 
-    for numbers in ([10.0, 1.0, 3.0, 2.0], [4.0, 8.0, 90.0, 0.0, 5.0, 1.0], [7.0, 30.0, 9.0]):
-        x = torch.tensor(numbers)
-        assert middle(x).item() == np.median(x.numpy())
+    even, odd = [10.0, 1.0, 3.0, 2.0], [7.0, 30.0, 9.0]
+    for numbers, expected in [(even, 2.5), (odd, 9.0), ([4.0, 8.0, 90.0, 0.0], 6.0)]:
+        found = middle(torch.tensor(numbers, requires_grad=True))
+        assert [found.item(), found.requires_grad] == [expected, True]
 
 
 @koan(

@@ -26,7 +26,7 @@ from sensei import answer, koan
     },
 )
 def test_a_matrix_that_is_not_there():
-    """The meta device keeps shapes and no numbers, so this matrix needs no 4 terabytes.
+    """The meta device keeps shapes and no numbers, so this matrix does not need 4 terabytes.
 
     In the next koans it stands in for a GPU. Which methods does it refuse, in this order?
     """
@@ -41,22 +41,55 @@ def test_a_matrix_that_is_not_there():
 
 
 @koan(
+    claims=["B-2-10"],
+    see="torch.Tensor.data_ptr",
+    hint=[
+        "One of them has no element at all. Which of the others must keep six?",
+        "What does the meta device keep of a tensor, and what does it leave out?",
+    ],
+    why="Memory is taken at once: randn fills it with samples, empty leaves what was in it. Only "
+    "where there is nothing to keep, on the meta device or in a tensor without elements, is there "
+    "no memory either.",
+    wrong={
+        "[]": "Some say that such a line takes no memory before it is needed. It is taken, and "
+        "for randn also filled, before the line ends.",
+        "['randn']": "empty writes no numbers. But it does take room for them.",
+        "['randn', 'empty', 'meta']": "meta tells shapes, strides and dtypes. Where would it keep "
+        "4 terabytes?",
+        "['randn', 'empty', 'meta', 'no rows']": "Two of the four have nothing to keep.",
+        "['randn', 'empty', 'no rows']": "How many elements are in a table of no rows?",
+    },
+)
+def test_the_memory_behind_a_fresh_tensor():
+    """Four new tensors that nobody has used. An address of 0 means: no memory.
+
+    Which of them have memory? Write their names as a list, in order.
+    """
+    fresh = {
+        "randn": torch.randn(2, 3),
+        "empty": torch.empty(2, 3),
+        "meta": torch.empty(2, 3, device="meta"),
+        "no rows": torch.empty(0, 3),
+    }
+    kept = [name for name, tensor in fresh.items() if tensor.data_ptr() != 0]
+    assert kept == answer(["randn", "empty"])
+
+
+@koan(
     claims=["A-2.3-11", "A-2.3-12"],
     see="torch.Tensor.to",
     hint="What does .to() return? And who keeps it here?",
-    why="A tensor never changes its device. .to() returned another tensor, and nobody kept it; x "
-    "stayed where it was. (A Module is different: module.to(d) swaps its own parameters.)",
+    why=".to() never changes the tensor it is called on. It returned another tensor, and nobody "
+    "kept it. (module.to(d) is different: it moves the module's own parameters.)",
     wrong={
-        "['meta', False]": "Nothing jumps: .to() leaves the tensor you call it on alone.",
+        "['meta', False]": "Some say that a move changes the tensor's device, and that its "
+        "address jumps. Nothing jumps: .to() leaves the tensor you call it on alone.",
         "['cpu', False]": "A tensor that stays keeps its memory too. The copy has another address.",
         "['meta', True]": "A device is where the memory is. Neither changes without the other.",
     },
 )
 def test_where_the_tensor_is_after_a_move():
-    """Some say that a move changes the tensor's device, and that its address jumps.
-
-    Predict x's device, and whether its address is the old one: True or False.
-    """
+    """x is moved. Predict its device, and whether its address is the old one: True or False."""
     x = torch.ones(3)
     address = x.data_ptr()
     x.to("meta")
@@ -67,37 +100,38 @@ def test_where_the_tensor_is_after_a_move():
     claims=["A-3.5-05", "B-1-13"],
     see="torch.Tensor.to",
     hint=[
-        "What is left to do for the second call?",
-        "The operation is private, so its name begins with an underscore. Two words follow: "
-        "the method, and what it does with the data.",
+        "Which of the two names moves along? Where does each stand when the second round begins?",
+        "What is left to do for .to() when the tensor is there already?",
     ],
-    why="Where nothing has to change, .to() returns the very same tensor. So repeated calls are "
-    "nearly free. What costs is to move the same CPU tensor again and again.",
+    why="Where nothing has to change, .to() returns the very same tensor: y is moved once. x stays "
+    "on the CPU, so each round copies it anew, and that is what costs. The operation is called "
+    "_to_copy; the old C library with THCTensor_copyCuda has left PyTorch.",
     wrong={
-        "['_to_copy'] * 10": "Some say each .to() costs a transfer. Look at what it returns when "
-        "the tensor is there already.",
-        "['THCTensor_copyCuda']": "The old C libraries of that name have left PyTorch.",
-        "['to']": "to() is not an operation itself: it decides whether one is needed.",
-        "[]": "Once, something must happen.",
+        "20": "Some say each .to() costs a transfer. Look at what it returns when the tensor is "
+        "there already.",
+        "2": "For y that is right. But nobody keeps what x.to() returns.",
+        "10": "x is as you say. And y is not there from the start.",
+        "0": "Something must bring the data there, or at least its shape and dtype.",
     },
 )
 def test_ten_moves_to_the_same_place():
-    """Some say ten calls of .to(device) are ten transfers.
+    """Ten rounds, two calls of .to() in each. Recorder notes each operation that PyTorch runs.
 
-    Recorder notes each operation that PyTorch runs, by its own name. What has it noted?
+    How many has it noted?
     """
     ran = []
 
     class Recorder(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            ran.append(func.overloadpacket.__name__)
+            ran.append(func)
             return func(*args, **(kwargs or {}))
 
-    x = torch.ones(3)
+    x = y = torch.ones(3)
     with Recorder():
         for _ in range(10):
-            x = x.to("meta")
-    assert ran == answer(["_to_copy"])
+            x.to("meta")
+            y = y.to("meta")
+    assert len(ran) == answer(11)
 
 
 @koan(
@@ -107,16 +141,14 @@ def test_ten_moves_to_the_same_place():
     why="A move keeps the layout of a dense tensor. contiguous() is another matter: on a tensor "
     "that is contiguous it returns the same one, else it is one more copy, not a faster move.",
     wrong={
-        "(3, 1)": "This is the layout after .contiguous(). A move does not call it for you.",
+        "(3, 1)": "Some say a move belongs together with .contiguous(). This is the layout after "
+        "both; a move alone does not call it for you.",
         "(4, 1)": "These are x's strides; t has them the other way round.",
         "(1, 3)": "To go one row down in t is to go one column on in x. And one column on in t?",
     },
 )
 def test_the_layout_after_a_move():
-    """Some say a move and .contiguous() belong together. Move a transposed tensor.
-
-    Which strides does it have then?
-    """
+    """Move a transposed tensor to another device. Which strides does it have there?"""
     x = torch.ones(3, 4)
     t = x.t()
     moved = t.to("meta")
@@ -125,30 +157,42 @@ def test_the_layout_after_a_move():
 
 @koan(
     claims=["A-2.3-07"],
-    see="torch.Tensor.cuda",
-    hint="Is there a tensor to return? If not, which exception does PyTorch use for most refusals?",
-    why="A move gives a tensor on that device, or raises. It never stays quietly on the CPU. "
-    "x.cuda() raises AssertionError where PyTorch was built without CUDA, RuntimeError where no "
-    "driver is found. Only torch.cuda.is_available() answers without a sound.",
+    see="torch.Tensor.to",
+    hint=[
+        "Is there a tensor to return? If not, what else can .to() do?",
+        "What does PyTorch call the device of NVIDIA's cards? It has no word for GPUs of any make.",
+    ],
+    why="A move gives a tensor on that device, or raises. It never stays quietly on the CPU. So it "
+    'is with .to("cuda"): AssertionError where PyTorch was built without CUDA, RuntimeError where '
+    "no driver is found. Only torch.cuda.is_available() answers without a sound.",
     wrong={
-        "'cpu'": "Some say such a move may fail silently, and the tensor stays. It never does.",
-        "'fpga'": "PyTorch knows the name of this device, but nobody here can allocate on it.",
-        "ValueError": "The name is known, so the value is fine. What is missing is the support.",
-        "AssertionError": "Close: this is what a build without CUDA raises for 'cuda'. "
-        "Most other devices are refused by the C++ core.",
+        "['cpu', 'meta', 'cpu', 'cpu']": "Some say such a move may fail silently, and the tensor "
+        "stays where it was. It never does.",
+        "['cpu', 'meta', 'cpu', 'raised']": "It would be kind to go on with the CPU. But you asked "
+        "for something else, and you are told.",
+        "['cpu', 'meta', 'fpga', 'raised']": "PyTorch knows the name of this device, but nobody "
+        "here can allocate on it.",
+        "['cpu', 'meta', 'raised', 'cuda']": "To PyTorch a GPU is always of some make. It does not "
+        "guess which one you mean, also where there is one.",
+        "['cpu', 'meta', 'raised', 'cpu']": "PyTorch does not know that word. It does not take the "
+        "CPU in its place.",
+        "['cpu', 'meta', 'fpga', 'gpu']": "These two are not here: one device is missing, and the "
+        "other word is no device's name.",
     },
 )
 def test_a_move_to_a_device_you_do_not_have():
-    """PyTorch knows the word "fpga", but this build cannot use one.
+    """Move x to four places. PyTorch knows the word "fpga", but this build cannot use one.
 
-    What is caught: where the tensor is afterwards, or the exception's type?
+    Write where each move ends: the device's type, or "raised".
     """
     x = torch.ones(3)
-    try:
-        caught = x.to("fpga").device.type
-    except Exception as error:
-        caught = type(error)
-    assert caught == answer(RuntimeError)
+    ends = []
+    for place in ["cpu", "meta", "fpga", "gpu"]:
+        try:
+            ends.append(x.to(place).device.type)
+        except Exception:
+            ends.append("raised")
+    assert ends == answer(["cpu", "meta", "raised", "raised"])
 
 
 @koan(
@@ -159,7 +203,8 @@ def test_a_move_to_a_device_you_do_not_have():
     "the array's memory, zeros_like follows its model. torch.set_default_device(d) does the same "
     "without a block, for the current thread, until set_default_device(None).",
     wrong={
-        "['meta', 'meta', 'meta', 'meta']": "Two of these have their place from something else.",
+        "['meta', 'meta', 'meta', 'meta']": "Some say every new tensor follows. But two of these "
+        "have their place from something else.",
         "['meta', 'meta', 'meta', 'cpu']": "An array lives in CPU memory. To share it is to stay.",
         "['meta', 'meta', 'cpu', 'meta']": "A tensor made LIKE x is like x in its device too.",
         "['meta', 'cpu', 'cpu', 'cpu']": "Numbers from a Python list have no device yet.",
@@ -168,7 +213,7 @@ def test_a_move_to_a_device_you_do_not_have():
 def test_who_follows_the_default_device():
     """A torch.device can be a block: inside it, that device is the default.
 
-    Some say every new tensor follows. Predict the four devices.
+    Predict the devices of the four tensors made there.
     """
     array = np.zeros(3)
     x = torch.zeros(3)
@@ -236,9 +281,10 @@ def test_leave_the_array_alone():
     },
 )
 def test_an_array_and_a_tensor_transposed():
-    """One block of memory, seen by NumPy and by PyTorch, and transposed by each.
+    """Some say that neither NumPy nor PyTorch moves a number to transpose.
 
-    Predict both strides: the step to the next row, then to the next column.
+    One block of memory, seen and transposed by both. Predict both strides: the step to the next
+    row, then to the next column.
     """
     array = np.zeros((2, 3), dtype=np.float32)
     t = torch.from_numpy(array)
@@ -251,7 +297,8 @@ def test_an_array_and_a_tensor_transposed():
     see="torch.Tensor.numpy",
     hint=[
         "For one of them numpy() is forbidden for now; the other is not something NumPy can hold.",
-        "The second is about what KIND of tensor it is. Which exception does Python have for that?",
+        "One is refused as Python refuses len(3): wrong in kind, whatever it holds. The other "
+        "would do, but for what PyTorch keeps about it.",
     ],
     why="Two refusals: an array would slip past autograd, so detach() first; and NumPy only knows "
     "CPU memory, so cpu(), whenever you like. Neither does the other's work.",
@@ -282,63 +329,77 @@ def test_two_tensors_that_numpy_cannot_have():
     see="torch.Tensor.detach",
     hint=[
         "A move of a tracked tensor can be differentiated: the gradient moves back.",
-        "A node is named after its operation. You have met the operation of a move.",
+        "What does detach() return, and what does it do to the tensor that it is called on?",
     ],
     why="Both orders give the same numbers. But a move before detach() is recorded, only to be "
     "thrown away. detach() first records nothing, and leaves prediction as it was.",
     wrong={
-        "[None, None]": "Autograd sees a move as an operation like any other.",
-        "['MulBackward0', None]": "That node made prediction. The moved tensor is another one.",
-        "[None, 'ToCopyBackward0']": "Some say cpu() must come before detach(). But after detach() "
-        "nobody is recording.",
+        "['prediction']": "Autograd sees a move as an operation like any other.",
+        "['moved']": "Some fear that detach() would spoil the prediction. It gives you another "
+        "tensor and leaves this one alone.",
+        "['prediction', 'moved', 'detached, moved']": "Some say the move must come first, then "
+        "detach(). But after detach() nobody is recording.",
+        "['prediction', 'moved', 'moved, detached']": "detach() forgets where a tensor came from, "
+        "whatever that was.",
+        "[]": "The prediction was computed from something that requires grad.",
     },
 )
 def test_who_records_the_move():
-    """To plot a prediction you detach it and move it. Some say: move first.
+    """To plot a prediction you detach it and move it, in one order or the other.
 
-    Predict the node behind each moved tensor; None where there is none.
+    Which of these tensors have a grad_fn, the node that made them? List their names, in order.
     """
     prediction = torch.ones(3, requires_grad=True) * 2
-    moved_first = prediction.to("meta")
-    detached_first = prediction.detach().to("meta")
-    nodes = [moved_first.grad_fn, detached_first.grad_fn]
-    assert [node and node.name() for node in nodes] == answer(["ToCopyBackward0", None])
+    moved, detached = prediction.to("meta"), prediction.detach()
+    tensors = {"prediction": prediction, "moved": moved, "moved, detached": moved.detach()}
+    tensors |= {"detached": detached, "detached, moved": detached.to("meta")}
+    recorded = [name for name, tensor in tensors.items() if tensor.grad_fn is not None]
+    assert recorded == answer(["prediction", "moved"])
 
 
 @koan(
-    see="torch.flip",
+    see="torch.from_numpy",
     hint=[
         "NumPy mirrors by walking backward: the same memory, and a stride below zero.",
         "A tensor only walks forward. Somebody must put the numbers in that order.",
+        "The second image is itself a mirrored view. When does its memory have to be put in order?",
     ],
     why="Tensors have no negative strides, so the mirrored numbers must be written down once: by "
-    "NumPy's copy(), or by torch.flip, which copies as well (NumPy's flip does not).",
+    "NumPy's copy() at the door, or, for an array that walks forward, by torch.flip behind it. "
+    "torch.flip copies as well; NumPy's flip does not.",
     wrong={
+        "return torch.from_numpy(image[:, ::-1])": "NumPy mirrors without a copy, by a step of -1. "
+        "A tensor cannot take over such steps.",
         "return torch.as_tensor(image[:, ::-1])": "as_tensor shares memory too, when it can.",
         "return torch.tensor(image[:, ::-1])": "It would copy, but it reads the array by the same "
         "rules first.",
         "return torch.from_numpy(image)[:, ::-1]": "A tensor cannot be sliced backward either.",
-        "return torch.from_numpy(image).flip(0)": "That is upside down, not mirrored.",
+        "return torch.from_numpy(image).flip(1)": "Right for the first image. But the second one "
+        "walks backward already, before you have touched it.",
+        "return torch.from_numpy(image.copy()).flip(0)": "That is upside down, not mirrored.",
     },
     right=[
-        "return torch.from_numpy(image).flip(1)",
+        "return torch.from_numpy(image.copy()).flip(1)",
         "return torch.from_numpy(np.ascontiguousarray(image[:, ::-1]))",
+        "return torch.tensor(image.tolist()).fliplr()",
     ],
 )
 def test_a_mirrored_image():
-    """Mirror an image, left to right, and make it a tensor. PyTorch refuses this one. Repair it."""
+    """Write `mirror`: any image, a NumPy array, mirrored left to right and made a tensor.
+
+    The second image here is a view that NumPy has mirrored before.
+    """
 
     def mirror(image):
         # answer:
         return torch.from_numpy(image[:, ::-1].copy())
-        # given:
-        # return torch.from_numpy(image[:, ::-1])
         # end
 
-    for image in (np.array([[3, 8, 5], [1, 2, 4]]), np.array([[7.0, 6.0]])):
+    array = np.array([[3, 8, 5], [1, 2, 4]])
+    for image, expected in [(array, [[5, 8, 3], [4, 2, 1]]), (array[:, ::-1], array.tolist())]:
         mirrored = mirror(image)
         assert torch.is_tensor(mirrored)
-        assert mirrored.tolist() == image[:, ::-1].tolist()
+        assert mirrored.tolist() == expected
 
 
 @koan(

@@ -69,8 +69,8 @@ def test_who_is_a_leaf():
     ],
     why=(
         "No recorded operation made x, so its grad_fn is empty at every moment: fresh, flagged and "
-        "after backward. Only y, the result, has a node. The node that will fill x.grad exists, "
-        "but you reach it from y's side."
+        "after backward. Only y, the result, has a node. The one that fills x.grad comes with y, "
+        "and you reach it from y's side."
     ),
     wrong={
         "['UninitializedBackward', None, 'MulBackward0', None]": (
@@ -78,8 +78,8 @@ def test_who_is_a_leaf():
             "name like that; the numbers are there."
         ),
         "[None, 'AccumulateGrad', 'MulBackward0', 'AccumulateGrad']": (
-            "Some say the flag makes grad_fn point to that node. It exists, but it hangs on "
-            "the operations that use x, not on x."
+            "Some say the flag makes grad_fn point to that node. But it is made when an operation "
+            "uses x, and you find it behind that operation's node, not on x."
         ),
         "[None, None, 'MulBackward0', 'AccumulateGrad']": (
             "backward() does put a gradient into x. But it does not tell x where it came from."
@@ -88,9 +88,9 @@ def test_who_is_a_leaf():
     },
 )
 def test_four_moments():
-    """Some say randn hands out a node, and so does the flag. Ask four times for grad_fn.
+    """Ask for grad_fn four times: x when fresh, x with the flag, then y, then x after backward.
 
-    For each, write the node's name, or None where there is no node.
+    For each, write the node's name as name() prints it, such as 'SinBackward0', or None.
     """
     x = torch.randn(3)
     fresh = x.grad_fn
@@ -125,6 +125,10 @@ def test_four_moments():
         "[[16, 0], [16, 0], [16, 16], [16, 16]]": (
             "The forward pass keeps what backward needs. But gradients come only with backward."
         ),
+        "[[4, 0], [4, 0], [4, 0], [4, 4]]": (
+            "The right moments, counted in numbers. How many bytes does one float32 take?"
+        ),
+        "[[1, 0], [1, 0], [1, 0], [1, 1]]": "Count the bytes of the numbers, not the tensors.",
     },
 )
 def test_bytes_of_numbers_and_gradients():
@@ -178,9 +182,9 @@ def test_bytes_of_numbers_and_gradients():
     },
 )
 def test_who_asks_for_a_gradient():
-    """Some say there are only two ways to the flag: at creation, or by requires_grad_().
+    """Six tensors come into being in six ways. Which of them ask for a gradient?
 
-    Write the names of all that have it.
+    Write their names, in order.
     """
     w = torch.zeros(2)
     w.requires_grad = True
@@ -222,7 +226,7 @@ def test_who_asks_for_a_gradient():
     },
 )
 def test_a_layer_that_was_not_called():
-    """Some say building a layer builds a graph. List the tensors that have a grad_fn."""
+    """A linear layer, and tensors made with it. List the names of those that have a grad_fn."""
     layer = nn.Linear(784, 10)
     tensors = {
         "weight": layer.weight,
@@ -257,7 +261,7 @@ def test_a_layer_that_was_not_called():
     },
 )
 def test_behind_a_frozen_number():
-    """Some say requires_grad = False switches tracking off completely. Predict both gradients."""
+    """One of two numbers loses its flag before they are multiplied. Predict both gradients."""
     first = torch.tensor(2.0, requires_grad=True)
     frozen = torch.tensor(5.0, requires_grad=True)
     frozen.requires_grad = False
@@ -271,7 +275,7 @@ def test_behind_a_frozen_number():
     see="torch.Tensor.requires_grad",
     hint=[
         "The attribute does accept a value. It is this tensor that may not be told.",
-        "Not Python objects, but autograd. How does PyTorch's own C++ code refuse most things?",
+        "The attribute exists, and False is a bool. Python is content: autograd is not.",
     ],
     why=(
         "The flag of a result follows from its inputs, so only a leaf's flag can be changed. "
@@ -326,7 +330,8 @@ def test_the_flag_of_a_result():
     ],
 )
 def test_freeze_the_first_layer():
-    """The first layer should stay, and the last one learn. Repair the marked line."""
+    """The first layer should keep its numbers while the last one learns. Repair the marked
+    line."""
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
     # answer:
     net[0].requires_grad_(False)

@@ -32,6 +32,17 @@ from sensei import answer, koan
         "['MulBackward0', 'SquareBackward0', 'LinearBackward0', 'LinearBackward0']": (
             "Names you can call need not be operations of their own: some are built from others."
         ),
+        "['MulBackward0', 'SquareBackward0', 'AddmmBackward0', 'MmBackward0']": (
+            "The natural guess for square(). But it has no backward of its own: it is carried out "
+            "as a more general operation."
+        ),
+        "['MulBackward0', 'PowBackward0', 'LinearBackward0', 'LinearBackward0']": (
+            "The first two are right. A layer has no node under its own name here: it runs "
+            "a multiplication of matrices."
+        ),
+        "['MulBackward0', 'PowBackward0', 'MmBackward0', 'MmBackward0']": (
+            "Both multiply two matrices. One of them adds something as well, in the same step."
+        ),
         "['PowBackward0', 'PowBackward0', 'AddmmBackward0', 'MmBackward0']": (
             "x * x is x squared, to you. PyTorch was told to multiply."
         ),
@@ -46,7 +57,7 @@ from sensei import answer, koan
 def test_name_four_nodes():
     """A tensor's grad_fn is the node of the operation that made it.
 
-    For `x + 1` its name is AddBackward0: the operation, then "Backward0". Name these four.
+    For `x + 1`, name() gives 'AddBackward0': the operation, then "Backward0". Name these four.
     """
     x = torch.ones(4, 2, requires_grad=True)
     layer = nn.Linear(2, 3)
@@ -85,9 +96,10 @@ def test_name_four_nodes():
     },
 )
 def test_doors_to_a_power(monkeypatch):
-    """Some say only Python's operators build the graph, and that ** calls torch.pow.
+    """Four roads to a power. For each, write the name of its node as name() prints it, such as
+    'SinBackward0', or None if it has none.
 
-    For each power, write its node's name or None. Then: how often was torch.pow called?
+    Then: how often was the function torch.pow called?
     """
     calls = []
     original = torch.pow
@@ -105,7 +117,7 @@ def test_doors_to_a_power(monkeypatch):
     see="torch.Tensor.backward",
     hint=[
         "Backward starts at a node. Who has one?",
-        "It also needs a starting gradient. For one number, 1 is meant; for six numbers?",
+        "Backward needs a starting gradient. For one number, 1 is meant; for six numbers?",
     ],
     why=(
         "x does not ask for a gradient, so nothing about it was recorded. And a gradient of 1 is "
@@ -123,9 +135,9 @@ def test_doors_to_a_power(monkeypatch):
     },
 )
 def test_who_can_go_backward():
-    """Some say a tensor made by randn and doubled can simply go backward.
+    """Two tensors are doubled, and then perhaps summed. Which of the four results can go backward?
 
-    Which of these four can? Write their names.
+    Write their names.
     """
     x = torch.randn(2, 3)
     w = torch.randn(2, 3, requires_grad=True)
@@ -168,7 +180,7 @@ def test_who_can_go_backward():
 )
 def test_constants_among_the_inputs():
     """A node points back to the nodes of its inputs. Name them for each of the three results, in
-    order; None for an empty slot."""
+    order, as name() prints them ('SinBackward0'); None for an empty slot."""
     three = torch.tensor(3.0)
     y = torch.tensor(2.0, requires_grad=True).exp()
     feeders = [
@@ -180,26 +192,33 @@ def test_constants_among_the_inputs():
 
 @koan(
     claims=["A-3.2-03"],
-    see="torch.aminmax",
+    see="torch.unbind",
     hint=[
-        "One operation produced both lo and hi. How could an edge tell them apart?",
-        "In which order does aminmax return them? And which comes first in hi - lo?",
+        "One operation produced first, middle and last. How could an edge tell them apart?",
+        "In which order does unbind return the three? How many results has an exp?",
     ],
     why=(
-        "An edge is a pair: a node, and which of its outputs is meant. Both edges lead to one "
-        "node; hi is its output number 1, lo number 0. For most nodes the number is 0."
+        "An edge is a pair: a node, and which of its outputs is meant. unbind has three outputs, "
+        "counted from 0, and all lead to its one node. For most nodes the number is 0."
     ),
     wrong={
-        "[0, 0]": "It is 0 for nodes with one output. This node has two.",
-        "[0, 1]": "That would count the places in the subtraction. Look at what aminmax returns.",
+        "[[0, 0], [0, 0]]": "It is 0 for nodes with one output. One node here has three.",
+        "[[0, 1], [0, 1]]": "That counts the places in the product. Look at what unbind returns.",
+        "[[3, 2], [2, 1]]": "The right outputs. But PyTorch counts as Python does.",
+        "[[2, 1], [1, 1]]": "`other` has a node of its own. How many outputs has that one?",
     },
 )
 def test_the_second_half_of_an_edge():
-    """Each edge in next_functions is a pair: (node, number). Predict the two numbers."""
-    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    lo, hi = (x * 2).aminmax()
-    assert lo.grad_fn is hi.grad_fn
-    assert [number for _, number in (hi - lo).grad_fn.next_functions] == answer([1, 0])
+    """Each edge in next_functions is a pair: (node, number). Predict the numbers of two products'
+    edges."""
+    first, middle, last = (torch.ones(3, requires_grad=True) * 2).unbind()
+    assert first.grad_fn is middle.grad_fn and middle.grad_fn is last.grad_fn
+    other = torch.ones((), requires_grad=True).exp()
+    numbers = [
+        [number for _, number in product.grad_fn.next_functions]
+        for product in (last * middle, middle * other)
+    ]
+    assert numbers == answer([[2, 1], [1, 0]])
 
 
 @koan(
@@ -219,6 +238,8 @@ def test_the_second_half_of_an_edge():
             "Some say this prints the C++ stack of AccumulateGrad, and so proves where it hangs. "
             "There is no such function. Edges are there to be followed."
         ),
+        "return y": "That is the result itself. The leaf is at the other end of the edges.",
+        "return x": "Inside `leaf_of` you know y alone, and no x. Follow the edges of y.",
         "return y.grad_fn.next_functions[0][0]": "That is a node, one step back, and no tensor.",
         "return y.grad_fn.next_functions[0][0].variable": (
             "Good for one step. A longer chain has more nodes before the last one."
@@ -239,8 +260,8 @@ def test_the_second_half_of_an_edge():
     ],
 )
 def test_follow_the_edges_to_the_leaf():
-    """Every edge leads one step back; at the end stands AccumulateGrad, which holds its leaf as
-    `.variable`. Some say a debug function of torch._C shows it.
+    """Every edge leads one step back. At the end is a node called AccumulateGrad, which holds
+    its leaf as `.variable`.
 
     Write `leaf_of`: the leaf that y was made from.
     """
@@ -253,10 +274,16 @@ def test_follow_the_edges_to_the_leaf():
         return node.variable
         # end
 
-    a, b = torch.ones(2, requires_grad=True), torch.zeros(3, requires_grad=True)
-    for x, chain in [(a, a.exp()), (b, b.exp().sin().sum()), (a, a.view(1, 2).t().neg().sum())]:
-        assert leaf_of(chain) is x
-        assert x.grad_fn is None
+    def check(leaf, *operations):
+        result = leaf
+        for operation in operations:
+            result = operation(result)
+        assert leaf_of(result) is leaf
+        assert leaf.grad_fn is None
+
+    check(torch.ones(2, requires_grad=True), torch.exp)
+    check(torch.zeros(3, requires_grad=True), torch.exp, torch.sin, torch.sum)
+    check(torch.ones(1, 2, requires_grad=True), torch.t, torch.neg, torch.ravel, torch.sum)
 
 
 @koan(
@@ -298,7 +325,7 @@ def test_a_note_on_the_last_node():
     see="torch.autograd.graph.Node.register_hook",
     hint=[
         "What goes in is the gradient of the product. What comes out, one for each input?",
-        "By how much does x * w grow when x grows? In what order stand the inputs?",
+        "By how much does x * w grow when x grows? Which input comes first?",
     ],
     why=(
         "A node is the backward of its operation: gradient of the result in, gradients of the "
@@ -343,7 +370,7 @@ def test_call_a_node_yourself():
     },
 )
 def test_two_ways_from_one_root():
-    """Some say backward walks a list of nodes in reverse. root feeds two branches.
+    """root feeds two branches, and backward comes back by both.
 
     The hook notes each gradient that root gets. What is noted?
     """
@@ -378,10 +405,9 @@ def test_two_ways_from_one_root():
     },
 )
 def test_how_much_a_tensor_remembers():
-    """Some say a tensor records how its data were made and changed. The same writes go to two
-    tensors.
+    """The same writes go to two tensors. How much does each of them remember?
 
-    Of each, predict [number of writes, name of the last node or None].
+    Predict [number of writes, name of the last node as name() prints it, or None].
     """
     plain, tracked = torch.zeros(2), torch.zeros(2, requires_grad=True) * 1
     memories = []
@@ -451,7 +477,7 @@ def test_count_the_python_objects():
         "is a torch.autograd.Function, and even then PyTorch makes the node."
     ),
     wrong={
-        "AttributeError": "The class exists and has its methods. It can only not be called.",
+        "AttributeError": "The class exists and has its methods. Calling it is what fails.",
         "RuntimeError": (
             "Most of PyTorch's refusals have that name. Here Python says it: the call itself fails."
         ),
@@ -459,9 +485,9 @@ def test_count_the_python_objects():
     },
 )
 def test_build_a_node_by_hand():
-    """Some say the nodes are created explicitly. Try it: make one more of this kind yourself.
+    """Take the class of a node, and try to make one more of this kind yourself.
 
-    Which exception?
+    Which exception do you get?
     """
     y = torch.tensor(2.0, requires_grad=True).exp()
     kind = type(y.grad_fn)

@@ -24,7 +24,7 @@ from sensei import answer, koan
         "clearing mixes two steps."
     ),
     wrong={
-        "[0.0, 2.0, 7.0]": "That would be memory set aside in advance. None is set aside.",
+        "[0.0, 2.0, 7.0]": "That would be memory set aside in advance. PyTorch sets no memory aside.",
         "[None, 2.0, 5.0]": (
             "Some say backward writes the gradient into x. It never wipes what lies there."
         ),
@@ -63,12 +63,13 @@ def test_two_losses_one_after_the_other():
     },
     right=[
         "history.append(x.grad + 0)",
+        "history.append(x.grad.tolist())",
         "history.append(x.grad.detach().clone())",
         "history.append(x.grad)\nx.grad = x.grad.clone()",
     ],
 )
 def test_a_history_of_the_gradient():
-    """The history shall show how x.grad grows. All its entries look the same. Repair the
+    """The history should show how x.grad grows. But all its entries look the same. Repair the
     marked line."""
     x = torch.zeros(2, requires_grad=True)
     history = []
@@ -79,7 +80,8 @@ def test_a_history_of_the_gradient():
         # given:
         # history.append(x.grad)
         # end
-    assert [entry.tolist() for entry in history] == [[2.0, 2.0], [7.0, 7.0], [16.0, 16.0]]
+    grown = [torch.as_tensor(entry).tolist() for entry in history]
+    assert grown == [[2.0, 2.0], [7.0, 7.0], [16.0, 16.0]]
     assert x.grad.tolist() == [16.0, 16.0]
 
 
@@ -232,44 +234,6 @@ def test_the_gradient_after_a_write():
 
 
 @koan(
-    claims=["A-3.1-90"],
-    see="torch.Tensor.flatten",
-    hint=[
-        "A sum hands one and the same gradient to both of its inputs.",
-        "Somebody must copy it, or both would hold one memory. Does a view in between hide that?",
-    ],
-    why=(
-        "The sum gives both inputs one gradient. A leaf keeps what arrives without a copy if "
-        "nobody else seems to hold it, but PyTorch counts holders of the tensor, not of its "
-        "memory, and each flatten wraps it anew. This is an open issue. A second backward would "
-        "even add too much (3x, not 2x); setting .grad to None before each backward avoids that."
-    ),
-    wrong={
-        "[10.0, 10.0]": (
-            "Some say every gradient has memory of its own. PyTorch sees to it, but it can be "
-            "misled about who else holds a gradient."
-        ),
-        "[0.0, 0.0]": "Mostly PyTorch does notice that a gradient is shared, and copies it.",
-        "[0.0, 10.0]": "Two gradients do meet in one memory here. In the simpler of the two sums?",
-    },
-)
-def test_wipe_the_gradient_of_a_neighbour():
-    """Add two leaves, as they are, or flattened first. Wipe the gradient of `a` alone.
-
-    How much is left of b.grad, each time?
-    """
-    k = torch.tensor([1.0, 2.0, 3.0, 4.0])
-    left = []
-    for prepare in (lambda leaf: leaf, torch.flatten):
-        a, b = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
-        total = prepare(a) + prepare(b)
-        (total * k.view_as(total)).sum().backward()
-        a.grad.zero_()
-        left.append(b.grad.sum().item())
-    assert left == answer([10.0, 0.0])
-
-
-@koan(
     claims=["B-2-25"],
     see="torch.Tensor.is_leaf",
     hint=[
@@ -302,12 +266,53 @@ def test_a_step_that_moves_the_name():
 
 
 @koan(
+    claims=["A-3.1-90"],
+    see="torch.Tensor.flatten",
+    hint=[
+        "A sum hands one and the same gradient to both of its inputs. Each leaf needs a copy.",
+        "PyTorch copies a gradient when it sees that somebody else holds it. It looks at tensors.",
+        "A flatten puts a view in between. Does PyTorch look through it to the memory?",
+    ],
+    why=(
+        "The sum gives both inputs one gradient. A leaf keeps what arrives without a copy if "
+        "nobody else seems to hold it, but PyTorch counts holders of the tensor, not of its "
+        "memory, and each flatten wraps it anew. This is an open issue. A second backward would "
+        "even add too much (3x, not 2x); setting .grad to None before each backward avoids that."
+    ),
+    wrong={
+        "[10.0, 10.0]": (
+            "Some say every gradient has memory of its own. PyTorch sees to it, but it can be "
+            "misled about who else holds a gradient."
+        ),
+        "[0.0, 0.0]": "Mostly PyTorch does notice that a gradient is shared, and copies it.",
+        "[0.0, 10.0]": "Two gradients do meet in one memory here. In the simpler of the two sums?",
+    },
+)
+def test_wipe_the_gradient_of_a_neighbour():
+    """Two leaves are added: once as they are, once flattened first. A sum gives both inputs the
+    same gradient. Has each leaf a copy of its own?
+
+    Only a.grad is wiped. Write what b.grad still adds up to, each time.
+    """
+    k = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    left = []
+    for prepare in (lambda leaf: leaf, torch.flatten):
+        a, b = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
+        total = prepare(a) + prepare(b)
+        (total * k.view_as(total)).sum().backward()
+        a.grad.zero_()
+        left.append(b.grad.sum().item())
+    assert left == answer([10.0, 0.0])
+
+
+@koan(
     claims=["B-2-25"],
     see="torch.Tensor.backward",
     hint=[
         "backward adds by itself. So how do several small backwards make one gradient?",
         "The mean of the losses: divide each loss, or the sum of the gradients.",
-        "Then the write: into the same memory, unrecorded. And what must the next step not find?",
+        "The write goes into the weight's own memory, unrecorded. What should the next step not "
+        "find?",
     ],
     why=(
         "One backward per batch, and .grad adds up while each graph is freed at once: a large "
@@ -335,6 +340,10 @@ def test_a_step_that_moves_the_name():
         "with torch.no_grad():\n"
         "    weight -= rate * weight.grad\n"
         "weight.grad = None": "The right step, but all graphs are alive at once.",
+        "torch.stack([loss(weight, batch) for batch in batches]).mean().backward()\n"
+        "with torch.no_grad():\n"
+        "    weight -= rate * weight.grad\n"
+        "weight.grad = None": "One common backward: all graphs are alive until it runs.",
     },
     right=[
         "weight.grad = None\n"
@@ -369,5 +378,6 @@ def test_one_step_from_several_batches():
     weight.register_hook(lambda gradient: walks.append(gradient))
     for batches, expected in (([2.0, 4.0], 3.0), ([1.0, 3.0, 8.0, 4.0], 4.0)):
         step(weight, batches, rate=0.5)
-        assert weight.item() == expected
-    assert weight.is_leaf and len(walks) == 6
+        assert weight.item() == expected, "the mean of all losses makes one step"
+    assert weight.is_leaf
+    assert len(walks) == 6, "2 + 4 batches make 6 backwards"

@@ -48,34 +48,38 @@ def test_where_a_backward_can_start():
 
 
 @koan(
-    see="torch.Tensor.mean",
+    see="torch.Tensor.backward",
     hint=[
-        "A gradient is the slope of one number. How many numbers does this loss have?",
-        "It is PyTorch that refuses, not Python. Under which name does it refuse most things?",
+        "Is the loss one number with a graph? If so, the walk itself succeeds.",
+        "backward() puts the gradient into .grad. What does it hand back to its caller?",
     ],
     why=(
-        "Two numbers have two slopes, and PyTorch will not choose how to weigh them. Reduce the "
-        "loss (mean or sum), or hand backward one weight per number."
+        "backward() stores the gradient in .grad and returns None, which has no tolist(). Read "
+        "weight.grad afterwards, or call torch.autograd.grad: that one returns gradients."
     ),
     wrong={
-        "ValueError": "Python's name for an unfit value. PyTorch uses another one here.",
-        "TypeError": "It is a float tensor that requires grad. Its type is fine, its size is not.",
+        "RuntimeError": (
+            "Autograd has nothing to refuse: the loss is one number, and the graph is there. "
+            "The walk succeeds, and something else fails after it."
+        ),
+        "TypeError": "No call gets an argument of the wrong type. Look at what the dot follows.",
+        "ValueError": "All values are fine. Ask yourself what stands before the second dot.",
     },
 )
-def test_a_loss_that_was_not_reduced():
-    """Somebody forgot to take the mean. Which exception does backward raise?"""
-    prediction = torch.tensor([1.0, 2.0], requires_grad=True)
-    loss = (prediction - 3) ** 2
+def test_a_gradient_in_one_line():
+    """Somebody wants the slopes at once, in one line. Which exception comes back?"""
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+    loss = (weight**2).sum()
     with pytest.raises(Exception) as caught:
-        loss.backward()
-    assert caught.type is answer(RuntimeError)
+        loss.backward().tolist()
+    assert caught.type is answer(AttributeError)
 
 
 @koan(
     see="torch.Tensor.backward",
     hint=[
         "The argument says how much each element of y counts.",
-        "It stands where the gradient of some later loss with respect to y would arrive.",
+        "The argument stands where the gradient of some later loss at y would arrive.",
     ],
     why=(
         "The argument is what arrives at y from above. The walk multiplies it by the slopes, as "
@@ -101,7 +105,7 @@ def test_a_weight_for_each_element():
     see="torch.utils.checkpoint.checkpoint",
     hint=[
         "What must each function remember for its backward?",
-        "Freed are the remembered tensors, not the nodes. Who remembers nothing?",
+        "backward() frees what the nodes remembered. Which function needs to remember nothing?",
         "A checkpoint saves memory. Was it made for walking twice?",
     ],
     why=(
@@ -278,7 +282,7 @@ def test_see_the_gradient_in_the_middle():
     see="torch.Tensor.detach",
     hint=[
         "In the second round, through how many rounds does backward walk?",
-        "The number in `state` shall be carried on, its history shall not.",
+        "The number in `state` should be carried on, but not its history.",
     ],
     why=(
         "The carried state drags the graph of all former rounds behind it. detach() carries the "

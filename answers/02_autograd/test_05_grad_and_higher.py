@@ -15,7 +15,7 @@ from sensei import answer, koan
     see="torch.autograd.grad",
     hint=[
         "grad can be asked for the gradients of several tensors at once.",
-        "So in what does it hand them over, even if there is only one? Can 0.1 multiply that?",
+        "In what does Python hand over several values at once? Can 0.1 multiply such a thing?",
     ],
     why=(
         "It returns a tuple, one gradient per input, also for a single input. Unpack it: "
@@ -155,7 +155,7 @@ def test_count_the_work_of_two_losses():
             "Some say all the arithmetic is laid open as Python objects. The handles are."
         ),
         '["name", "next_functions", "backward", "register_hook"]': (
-            "A Function written in Python has it. A built-in node has not."
+            "The class of a Function that you write has it. A node never has."
         ),
         '["name", "next_functions"]': "You may also listen to a node, and change what passes.",
     },
@@ -255,7 +255,7 @@ def test_step_in_half_way():
     ],
 )
 def test_the_slope_of_the_slope():
-    """Write `bend`: the second derivative of f at x, for any smooth f."""
+    """Write `bend`: the second derivative of f at x. f is a curve, not a straight line."""
 
     def bend(f, x):
         # answer:
@@ -362,6 +362,11 @@ def test_a_push_forward_and_a_pull_back():
         "return ((samples.grad.norm(dim=1) - 1) ** 2).mean()": (
             "backward() stores, also in the critic's weights, and records nothing."
         ),
+        "samples = samples.clone().requires_grad_()\n"
+        "critic(samples).sum().backward(create_graph=True)\n"
+        "return ((samples.grad.norm(dim=1) - 1) ** 2).mean()": (
+            "The gradient can be differentiated now. But the critic's weights were filled, too."
+        ),
         "(slopes,) = torch.autograd.grad(critic(samples).sum(), samples, create_graph=True)\n"
         "return ((slopes.norm(dim=1) - 1) ** 2).mean()": (
             "Nobody has asked for gradients at the samples yet."
@@ -392,7 +397,8 @@ def test_write_a_gradient_penalty():
 
     w = torch.tensor([3.0, 4.0], requires_grad=True)
     loss = penalty(lambda samples: samples @ w, torch.ones(3, 2))
-    assert loss.item() == 16.0 and w.grad is None
+    assert loss.item() == 16.0, "one length for each sample, then the mean"
+    assert w.grad is None, "something was stored in the critic's weight"
     loss.backward()
     assert w.grad.tolist() == pytest.approx([4.8, 6.4])
     w = torch.tensor([0.0, 1.0], requires_grad=True)

@@ -377,9 +377,9 @@ def test_how_long_is_the_message():
         "Python's shared_memory has been taken away here. Did torch ever use it?",
     ],
     why=(
-        "Workers collate straight into a shared segment, and the main process maps it: one copy, "
-        "no second one. torch has its own segments and does without Python's shared_memory. That "
-        "is for tensors only; the array was pickled. Without workers nothing is shared."
+        "A worker's tensor is sent in a shared segment (default_collate builds it there at once), "
+        "and the main process maps that: no second copy. torch has segments of its own and does "
+        "without Python's shared_memory. The array was pickled. Without workers nothing is shared."
     ),
     wrong={
         ("[]", "[]"): (

@@ -8,6 +8,7 @@ Documents: A 1, A 2.3, A 3.4, A 4.4, B 4
 import contextlib
 import multiprocessing
 import os
+import threading
 import time
 import warnings
 
@@ -112,42 +113,56 @@ def test_a_rule_for_every_machine():
     claims=["A-3.4-15", "B-4-27"],
     see="torch.utils.data.DataLoader",
     hint=[
-        "Each worker is given prefetch_factor batches ahead; it is 2 unless you say so.",
-        "Workers × batches ahead × samples in a batch. And who would load ahead without workers?",
+        "Two numbers multiply to the batches in flight. One of them is fixed here: both workers.",
+        "prefetch_factor belongs to each worker. How many batches may each have ahead?",
     ],
     why=(
-        "Up to num_workers × prefetch_factor batches are alive before you take the first, and "
-        "that, with what the workers' own copies of the dataset come to, is the memory they "
-        "cost. There is no law of 'twice the data'; count what is in flight."
+        "num_workers × prefetch_factor batches are alive before you take the first, and as many "
+        "all the time. That, and what the workers' own copies of the dataset come to, is the "
+        "memory they cost: no law of 'twice the data', and no matter of free cores."
     ),
     wrong={
-        "[0, 100, 100]": "A worker does not load the whole dataset. It works ahead, a little.",
-        "[0, 4, 10]": "These are batches. The sampler is asked for the samples in them.",
-        "[2, 4, 10]": "Without workers nothing is loaded until you ask. And count samples.",
-        "[0, 4, 4]": "Each worker gets more than one batch ahead. prefetch_factor says how many.",
-        "[0, 200, 200]": "Some say workers double the memory: the data in them, and once more.",
+        "options = {'num_workers': 2}": (
+            "Then prefetch_factor is 2, and there is room that nobody uses."
+        ),
+        "options = {'num_workers': 1, 'prefetch_factor': 6}": (
+            "Six batches, but only one worker is left to load them."
+        ),
+        "options = {'num_workers': 2, 'prefetch_factor': 24}": (
+            "It counts batches, not samples, and for each worker."
+        ),
+        "options = {'num_workers': 2, 'prefetch_factor': 12}": (
+            "Some say workers keep everything twice. Nothing here is kept twice."
+        ),
     },
+    right=["options = {'prefetch_factor': 3, 'num_workers': 2, 'persistent_workers': False}"],
 )
-def test_how_much_is_in_flight():
-    """Batches of two, and nobody has taken one yet. How many samples are already on order?
+def test_room_for_six_batches():
+    """Memory ran out: too many batches were in flight. There is room for six, and it shall be
+    used. Both workers stay.
 
-    First without workers, then with two, then with two and prefetch_factor=5.
+    Repair the marked line.
     """
+    # answer:
+    options = {"num_workers": 2, "prefetch_factor": 3}
+    # given:
+    # options = {"num_workers": 2, "prefetch_factor": 6}
+    # end
 
-    class Order:
-        asked = 0
+    class Orders:
+        placed = 0
 
         def __iter__(self):
             for i in range(100):
-                self.asked += 1
+                self.placed += 1
                 yield i
 
-    two, counts = {"num_workers": 2, "multiprocessing_context": "fork"}, []
-    for options in ({}, two, {**two, "prefetch_factor": 5}):
-        order = Order()
-        batches = iter(DataLoader(range(100), sampler=order, batch_size=2, **options))
-        counts.append(order.asked)
-    assert counts == answer([0, 8, 20])
+    orders = Orders()
+    options |= {"sampler": orders, "batch_size": 4, "multiprocessing_context": "fork"}
+    loader = DataLoader(range(100), collate_fn=list, **options)
+    batches = iter(loader)
+    assert orders.placed == 6 * 4
+    assert loader.num_workers == 2
 
 
 @pytest.mark.benchmark(group="num_workers")
@@ -231,23 +246,25 @@ def test_six_slow_answers(benchmark):
 @pytest.mark.needs(fork=True)
 @koan(
     claims=["A-3.4-17"],
-    see="multiprocessing.Semaphore",
+    see="multiprocessing.Lock",
     hint=[
         "Two workers help if two samples can be under way at the same moment.",
-        "A lock lets one in. How many does a semaphore with three places let in?",
+        "A worker has its own copy of everything. Of a lock, too?",
+        "Which of the two locks was made to be seen by several processes?",
     ],
     why=(
-        "Behind one lock the workers stand in a queue: any number of them is as fast as one, and "
-        "each costs its start. The lock may be hidden: in a database, a file handle, a server "
-        "that answers one request at a time."
+        "Each forked worker has its own copy of the threading.Lock, and so nobody else to wait "
+        "for: it protects nothing here. A lock of multiprocessing is one for all; behind it any "
+        "number of workers is as fast as one, and each costs its start. Such locks hide in "
+        "databases, files, and servers that answer one request at a time."
     ),
     wrong={
-        "['open', 'lock', 'three places']": (
+        "['open', 'threading', 'multiprocessing']": (
             "Some say more workers are always better. Watch where they stand."
         ),
-        "['open']": "A door with three places is wide enough for two.",
-        "[]": "Two workers, two processes: something can happen at the same time.",
-        "['three places']": "And where there is no door at all?",
+        "['open']": "Both are locks. But one of them each worker has for itself.",
+        "[]": "Two workers, two processes: where there is no door, what keeps them apart?",
+        "['open', 'multiprocessing']": "Read the two names again. Whom should each keep out?",
     },
 )
 def test_two_workers_at_a_door(benchmark):
@@ -256,11 +273,8 @@ def test_two_workers_at_a_door(benchmark):
     They note when they come and go; we look for two stays that overlap.
     """
     fork = multiprocessing.get_context("fork")
-    doors = {
-        "open": contextlib.nullcontext(),
-        "lock": fork.Lock(),
-        "three places": fork.Semaphore(3),
-    }
+    doors = {"open": contextlib.nullcontext()}
+    doors |= {"threading": threading.Lock(), "multiprocessing": fork.Lock()}
 
     def stays(door):
         both_are_here = fork.Barrier(2)
@@ -278,8 +292,8 @@ def test_two_workers_at_a_door(benchmark):
         visits = stays(door)
         if any(late[0] < early[1] for early, late in zip(visits, visits[1:])):
             together.append(name)
-    benchmark.pedantic(stays, args=(doors["lock"],), rounds=1)
-    assert together == answer(["open", "three places"])
+    benchmark.pedantic(stays, args=(doors["multiprocessing"],), rounds=1)
+    assert together == answer(["open", "threading"])
 
 
 @pytest.mark.benchmark(group="num_workers")
@@ -331,16 +345,16 @@ def test_three_epochs_of_processes(benchmark):
         "outside of the lock two workers can do it at the same time."
     ),
     wrong={
-        "ask_the_disk()\ncount()": "Now they wait side by side. But two may count at once.",
-        "with door:\n    ask_the_disk()\nwith door:\n    count()": (
+        "ask_the_disk(samples)\ncount()": "They wait side by side now. But two may count at once.",
+        "with door:\n    ask_the_disk(samples)\nwith door:\n    count()": (
             "The wait is still behind the door, and so one after another."
         ),
-        "with door:\n    count()": "Fast, and nothing was read.",
-        "with door:\n    count()\n    ask_the_disk()": "Another order, the same queue.",
+        "with door:\n    count()": "Fast, but nothing was read.",
+        "with door:\n    count()\n    ask_the_disk(samples)": "Another order, the same queue.",
     },
     right=[
-        "with door:\n    count()\nask_the_disk()",
-        "ask_the_disk()\ndoor.acquire()\ncount()\ndoor.release()",
+        "with door:\n    count()\nask_the_disk(samples)",
+        "ask_the_disk(samples)\ndoor.acquire()\ncount()\ndoor.release()",
     ],
 )
 def test_open_the_door():
@@ -350,10 +364,11 @@ def test_open_the_door():
     """
     fork = multiprocessing.get_context("fork")
     door, two_ask = fork.Lock(), fork.Barrier(2)
-    total = torch.zeros(1).share_memory_()
+    total, read = torch.zeros(1).share_memory_(), torch.zeros(6).share_memory_()
 
-    def ask_the_disk():
+    def ask_the_disk(samples):
         two_ask.wait(3)  # raises an error if nobody else asks at the same time
+        read[samples] = 1
 
     def count():
         assert not door.acquire(block=False), "the door was open while somebody counted"
@@ -361,14 +376,14 @@ def test_open_the_door():
 
     def load(samples):
         # answer:
-        ask_the_disk()
+        ask_the_disk(samples)
         with door:
             count()
         # given:
         # with door:
-        #     ask_the_disk()
+        #     ask_the_disk(samples)
         #     count()
         # end
 
     list(loader_of(load, 2))
-    assert total.item() == 6
+    assert (total.item(), read.sum().item()) == (6, 6)

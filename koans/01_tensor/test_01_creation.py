@@ -33,26 +33,13 @@ def test_three_elements_four_times():
 
 
 def test_one_capital_letter():
-    """The same 3, given to both. Which shapes come out?
+    """Some say torch.tensor and torch.Tensor are two very different things.
 
-    And which dtypes, when the 3 stands in a list?
+    (In these koans, some sayings are true and some are not.) Give the same 3 to both: which
+    shapes come out? And which dtypes, when the 3 stands in a list?
     """
     assert [tuple(torch.tensor(3).shape), tuple(torch.Tensor(3).shape)] == __
     assert [torch.tensor([3]).dtype, torch.Tensor([3]).dtype] == __
-
-
-def test_who_makes_a_tensor():
-    """Some say torch.tensor calls a constructor in Python, and torch.Tensor one in C++.
-
-    Python can tell what a thing is. Name both, in the words that `kind` uses.
-    """
-
-    def kind(thing):
-        if inspect.isclass(thing):
-            return "class"
-        return "Python function" if inspect.isfunction(thing) else "compiled function"
-
-    assert [kind(torch.tensor), kind(torch.Tensor)] == __
 
 
 def test_numbers_that_are_still_words():
@@ -81,15 +68,33 @@ def test_one_follows_and_one_remembers():
 
 
 def test_an_array_at_the_door_of_a_layer():
-    """The layer refuses this array. Repair the marked line, and leave the layer as it is."""
-    data = np.array([[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]])
+    """The layer refuses such arrays. Repair the marked line, and leave the layer as it is."""
     layer = nn.Linear(3, 1)
-    # your turn:
-    x = torch.from_numpy(data)
-    # end
-    assert tuple(layer(x).shape) == (2, 1)
-    assert layer.weight.dtype is torch.float32
-    assert x.tolist() == data.tolist()
+    for rows in ([[0.5, 1.5, 2.5], [3.5, 4.5, 5.5]], [[6.5, 7.5, 8.5]]):
+        data = np.array(rows)
+        # your turn:
+        x = torch.from_numpy(data)
+        # end
+        assert tuple(layer(x).shape) == (len(rows), 1)
+        dtypes = [x.dtype, layer.weight.dtype]
+        assert dtypes == [torch.float32, torch.float32]
+        assert x.tolist() == rows
+
+
+def test_which_names_are_classes():
+    """isinstance(x, ...) wants a class. Which of these five are classes?
+
+    Write their names as a list, in order.
+    """
+    things = {
+        "tensor": torch.tensor,
+        "Tensor": torch.Tensor,
+        "float32": torch.float32,
+        "dtype": torch.dtype,
+        "Parameter": nn.Parameter,
+    }
+    names = [name for name, thing in things.items() if inspect.isclass(thing)]
+    assert names == __
 
 
 def test_a_ramp_like_x():
@@ -106,6 +111,6 @@ def test_a_ramp_like_x():
     narrow, wide = torch.zeros(3), torch.ones(5, dtype=torch.float64)
     for x, start, step in [(narrow, 1, 0.1), (wide, 0, 2), (narrow, 5, 1)]:
         ramp = ramp_like(x, start, step)
-        assert ramp.shape == x.shape
+        assert len(ramp) == len(x)
         assert ramp.dtype is x.dtype
         assert ramp.tolist() == pytest.approx([start + step * i for i in range(len(x))])

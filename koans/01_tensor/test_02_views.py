@@ -17,7 +17,8 @@ def test_write_into_what_you_took():
 
 
 def test_write_into_a_turned_table():
-    """Some say that permute gives a view and transpose a copy. Predict x."""
+    """Some say that permute gives a view and transpose a copy. Both turn this table, and each
+    turned table is written to. Predict x."""
     x = torch.zeros(2, 3)
     a = x.transpose(0, 1)
     b = x.permute(1, 0)
@@ -27,15 +28,13 @@ def test_write_into_a_turned_table():
 
 
 def test_two_addresses():
-    """Some say a tensor is data (the raw bytes), grad and grad_fn.
+    """x and tail start at two addresses.
 
-    x and tail start at two addresses, and their grad and grad_fn are alike. How many bytes has
-    tail's .data, and how many has tail's storage?
+    How many bytes has tail's .data, and how many has tail's storage?
     """
     x = torch.zeros(4)
     tail = x[1:]
     assert x.data_ptr() != tail.data_ptr()
-    assert (x.grad, x.grad_fn) == (tail.grad, tail.grad_fn)
     assert [tail.data.nbytes, tail.untyped_storage().nbytes()] == __
 
 
@@ -77,13 +76,14 @@ def test_a_picture_with_its_colours_last():
 
     The three colours of one pixel must stay together.
     """
-    chw = torch.arange(24).reshape(3, 2, 4)  # 3 colours, 2 rows, 4 columns
-    # your turn:
-    hwc = chw.view(2, 4, 3)
-    # end
-    assert tuple(hwc.shape) == (2, 4, 3)
-    for row, column in [(0, 0), (0, 3), (1, 2)]:
-        assert hwc[row, column].tolist() == chw[:, row, column].tolist()
+    for rows, columns in [(2, 4), (3, 2)]:
+        chw = torch.arange(3 * rows * columns).reshape(3, rows, columns)  # 3 colours
+        # your turn:
+        hwc = chw.view(rows, columns, 3)
+        # end
+        assert tuple(hwc.shape) == (rows, columns, 3)
+        for row, column in [(0, 0), (0, 1), (1, 1)]:
+            assert hwc[row, column].tolist() == chw[:, row, column].tolist()
 
 
 def test_cut_a_picture_into_tiles():
@@ -103,4 +103,4 @@ def test_cut_a_picture_into_tiles():
             assert tiles[i, j].tolist() == part.tolist()
     tiles[1, 2] = -1
     assert image[2:, 6:].tolist() == [[-1, -1, -1], [-1, -1, -1]]
-    assert (image < 0).sum() == 6
+    assert (image < 0).sum().item() == 6

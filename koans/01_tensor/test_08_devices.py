@@ -9,7 +9,7 @@ from sensei import __
 
 
 def test_a_matrix_that_is_not_there():
-    """The meta device keeps shapes and no numbers, so this matrix needs no 4 terabytes.
+    """The meta device keeps shapes and no numbers, so this matrix does not need 4 terabytes.
 
     In the next koans it stands in for a GPU. Which methods does it refuse, in this order?
     """
@@ -23,11 +23,23 @@ def test_a_matrix_that_is_not_there():
     assert refused == __
 
 
-def test_where_the_tensor_is_after_a_move():
-    """Some say that a move changes the tensor's device, and that its address jumps.
+def test_the_memory_behind_a_fresh_tensor():
+    """Four new tensors that nobody has used. An address of 0 means: no memory.
 
-    Predict x's device, and whether its address is the old one: True or False.
+    Which of them have memory? Write their names as a list, in order.
     """
+    fresh = {
+        "randn": torch.randn(2, 3),
+        "empty": torch.empty(2, 3),
+        "meta": torch.empty(2, 3, device="meta"),
+        "no rows": torch.empty(0, 3),
+    }
+    kept = [name for name, tensor in fresh.items() if tensor.data_ptr() != 0]
+    assert kept == __
+
+
+def test_where_the_tensor_is_after_a_move():
+    """x is moved. Predict its device, and whether its address is the old one: True or False."""
     x = torch.ones(3)
     address = x.data_ptr()
     x.to("meta")
@@ -35,29 +47,27 @@ def test_where_the_tensor_is_after_a_move():
 
 
 def test_ten_moves_to_the_same_place():
-    """Some say ten calls of .to(device) are ten transfers.
+    """Ten rounds, two calls of .to() in each. Recorder notes each operation that PyTorch runs.
 
-    Recorder notes each operation that PyTorch runs, by its own name. What has it noted?
+    How many has it noted?
     """
     ran = []
 
     class Recorder(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            ran.append(func.overloadpacket.__name__)
+            ran.append(func)
             return func(*args, **(kwargs or {}))
 
-    x = torch.ones(3)
+    x = y = torch.ones(3)
     with Recorder():
         for _ in range(10):
-            x = x.to("meta")
-    assert ran == __
+            x.to("meta")
+            y = y.to("meta")
+    assert len(ran) == __
 
 
 def test_the_layout_after_a_move():
-    """Some say a move and .contiguous() belong together. Move a transposed tensor.
-
-    Which strides does it have then?
-    """
+    """Move a transposed tensor to another device. Which strides does it have there?"""
     x = torch.ones(3, 4)
     t = x.t()
     moved = t.to("meta")
@@ -65,22 +75,24 @@ def test_the_layout_after_a_move():
 
 
 def test_a_move_to_a_device_you_do_not_have():
-    """PyTorch knows the word "fpga", but this build cannot use one.
+    """Move x to four places. PyTorch knows the word "fpga", but this build cannot use one.
 
-    What is caught: where the tensor is afterwards, or the exception's type?
+    Write where each move ends: the device's type, or "raised".
     """
     x = torch.ones(3)
-    try:
-        caught = x.to("fpga").device.type
-    except Exception as error:
-        caught = type(error)
-    assert caught == __
+    ends = []
+    for place in ["cpu", "meta", "fpga", "gpu"]:
+        try:
+            ends.append(x.to(place).device.type)
+        except Exception:
+            ends.append("raised")
+    assert ends == __
 
 
 def test_who_follows_the_default_device():
     """A torch.device can be a block: inside it, that device is the default.
 
-    Some say every new tensor follows. Predict the four devices.
+    Predict the devices of the four tensors made there.
     """
     array = np.zeros(3)
     x = torch.zeros(3)
@@ -107,9 +119,10 @@ def test_leave_the_array_alone():
 
 
 def test_an_array_and_a_tensor_transposed():
-    """One block of memory, seen by NumPy and by PyTorch, and transposed by each.
+    """Some say that neither NumPy nor PyTorch moves a number to transpose.
 
-    Predict both strides: the step to the next row, then to the next column.
+    One block of memory, seen and transposed by both. Predict both strides: the step to the next
+    row, then to the next column.
     """
     array = np.zeros((2, 3), dtype=np.float32)
     t = torch.from_numpy(array)
@@ -130,29 +143,34 @@ def test_two_tensors_that_numpy_cannot_have():
 
 
 def test_who_records_the_move():
-    """To plot a prediction you detach it and move it. Some say: move first.
+    """To plot a prediction you detach it and move it, in one order or the other.
 
-    Predict the node behind each moved tensor; None where there is none.
+    Which of these tensors have a grad_fn, the node that made them? List their names, in order.
     """
     prediction = torch.ones(3, requires_grad=True) * 2
-    moved_first = prediction.to("meta")
-    detached_first = prediction.detach().to("meta")
-    nodes = [moved_first.grad_fn, detached_first.grad_fn]
-    assert [node and node.name() for node in nodes] == __
+    moved, detached = prediction.to("meta"), prediction.detach()
+    tensors = {"prediction": prediction, "moved": moved, "moved, detached": moved.detach()}
+    tensors |= {"detached": detached, "detached, moved": detached.to("meta")}
+    recorded = [name for name, tensor in tensors.items() if tensor.grad_fn is not None]
+    assert recorded == __
 
 
 def test_a_mirrored_image():
-    """Mirror an image, left to right, and make it a tensor. PyTorch refuses this one. Repair it."""
+    """Write `mirror`: any image, a NumPy array, mirrored left to right and made a tensor.
+
+    The second image here is a view that NumPy has mirrored before.
+    """
 
     def mirror(image):
         # your turn:
-        return torch.from_numpy(image[:, ::-1])
+        __
         # end
 
-    for image in (np.array([[3, 8, 5], [1, 2, 4]]), np.array([[7.0, 6.0]])):
+    array = np.array([[3, 8, 5], [1, 2, 4]])
+    for image, expected in [(array, [[5, 8, 3], [4, 2, 1]]), (array[:, ::-1], array.tolist())]:
         mirrored = mirror(image)
         assert torch.is_tensor(mirrored)
-        assert mirrored.tolist() == image[:, ::-1].tolist()
+        assert mirrored.tolist() == expected
 
 
 def test_give_away_a_snapshot(device):

@@ -15,7 +15,7 @@ from sensei import __
 def test_name_four_nodes():
     """A tensor's grad_fn is the node of the operation that made it.
 
-    For `x + 1` its name is AddBackward0: the operation, then "Backward0". Name these four.
+    For `x + 1`, name() gives 'AddBackward0': the operation, then "Backward0". Name these four.
     """
     x = torch.ones(4, 2, requires_grad=True)
     layer = nn.Linear(2, 3)
@@ -25,9 +25,10 @@ def test_name_four_nodes():
 
 
 def test_doors_to_a_power(monkeypatch):
-    """Some say only Python's operators build the graph, and that ** calls torch.pow.
+    """Four roads to a power. For each, write the name of its node as name() prints it, such as
+    'SinBackward0', or None if it has none.
 
-    For each power, write its node's name or None. Then: how often was torch.pow called?
+    Then: how often was the function torch.pow called?
     """
     calls = []
     original = torch.pow
@@ -41,9 +42,9 @@ def test_doors_to_a_power(monkeypatch):
 
 
 def test_who_can_go_backward():
-    """Some say a tensor made by randn and doubled can simply go backward.
+    """Two tensors are doubled, and then perhaps summed. Which of the four results can go backward?
 
-    Which of these four can? Write their names.
+    Write their names.
     """
     x = torch.randn(2, 3)
     w = torch.randn(2, 3, requires_grad=True)
@@ -58,7 +59,7 @@ def test_who_can_go_backward():
 
 def test_constants_among_the_inputs():
     """A node points back to the nodes of its inputs. Name them for each of the three results, in
-    order; None for an empty slot."""
+    order, as name() prints them ('SinBackward0'); None for an empty slot."""
     three = torch.tensor(3.0)
     y = torch.tensor(2.0, requires_grad=True).exp()
     feeders = [
@@ -69,16 +70,21 @@ def test_constants_among_the_inputs():
 
 
 def test_the_second_half_of_an_edge():
-    """Each edge in next_functions is a pair: (node, number). Predict the two numbers."""
-    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    lo, hi = (x * 2).aminmax()
-    assert lo.grad_fn is hi.grad_fn
-    assert [number for _, number in (hi - lo).grad_fn.next_functions] == __
+    """Each edge in next_functions is a pair: (node, number). Predict the numbers of two products'
+    edges."""
+    first, middle, last = (torch.ones(3, requires_grad=True) * 2).unbind()
+    assert first.grad_fn is middle.grad_fn and middle.grad_fn is last.grad_fn
+    other = torch.ones((), requires_grad=True).exp()
+    numbers = [
+        [number for _, number in product.grad_fn.next_functions]
+        for product in (last * middle, middle * other)
+    ]
+    assert numbers == __
 
 
 def test_follow_the_edges_to_the_leaf():
-    """Every edge leads one step back; at the end stands AccumulateGrad, which holds its leaf as
-    `.variable`. Some say a debug function of torch._C shows it.
+    """Every edge leads one step back. At the end is a node called AccumulateGrad, which holds
+    its leaf as `.variable`.
 
     Write `leaf_of`: the leaf that y was made from.
     """
@@ -88,10 +94,16 @@ def test_follow_the_edges_to_the_leaf():
         __
         # end
 
-    a, b = torch.ones(2, requires_grad=True), torch.zeros(3, requires_grad=True)
-    for x, chain in [(a, a.exp()), (b, b.exp().sin().sum()), (a, a.view(1, 2).t().neg().sum())]:
-        assert leaf_of(chain) is x
-        assert x.grad_fn is None
+    def check(leaf, *operations):
+        result = leaf
+        for operation in operations:
+            result = operation(result)
+        assert leaf_of(result) is leaf
+        assert leaf.grad_fn is None
+
+    check(torch.ones(2, requires_grad=True), torch.exp)
+    check(torch.zeros(3, requires_grad=True), torch.exp, torch.sin, torch.sum)
+    check(torch.ones(1, 2, requires_grad=True), torch.t, torch.neg, torch.ravel, torch.sum)
 
 
 def test_a_note_on_the_last_node():
@@ -119,7 +131,7 @@ def test_call_a_node_yourself():
 
 
 def test_two_ways_from_one_root():
-    """Some say backward walks a list of nodes in reverse. root feeds two branches.
+    """root feeds two branches, and backward comes back by both.
 
     The hook notes each gradient that root gets. What is noted?
     """
@@ -131,10 +143,9 @@ def test_two_ways_from_one_root():
 
 
 def test_how_much_a_tensor_remembers():
-    """Some say a tensor records how its data were made and changed. The same writes go to two
-    tensors.
+    """The same writes go to two tensors. How much does each of them remember?
 
-    Of each, predict [number of writes, name of the last node or None].
+    Predict [number of writes, name of the last node as name() prints it, or None].
     """
     plain, tracked = torch.zeros(2), torch.zeros(2, requires_grad=True) * 1
     memories = []
@@ -166,9 +177,9 @@ def test_count_the_python_objects():
 
 
 def test_build_a_node_by_hand():
-    """Some say the nodes are created explicitly. Try it: make one more of this kind yourself.
+    """Take the class of a node, and try to make one more of this kind yourself.
 
-    Which exception?
+    Which exception do you get?
     """
     y = torch.tensor(2.0, requires_grad=True).exp()
     kind = type(y.grad_fn)
