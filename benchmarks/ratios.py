@@ -129,7 +129,8 @@ import resource, sys
 sys.path.insert(0, {repo!r})
 import numpy, torch, torch._dynamo, pytest
 def used():
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    return sum(sum(resource.getrusage(who)[:2]) for who in both)
 class Calls:
     total = 0.0
     def pytest_runtest_logstart(self):
@@ -160,14 +161,16 @@ def main(repeats: int) -> None:
         shipped = command(folder, "-m", "pytest", f"koans/{group}", "-p", "no:cacheprovider")
         import_time, as_shipped = interleaved(repeats, base, shipped, measure=wall)
         print(
-            f"pytest koans/{group} as shipped: {as_shipped / import_time:.2f} x `import torch, pytest` (bound 1.5)"
+            f"pytest koans/{group} as shipped: {as_shipped / import_time:.2f} x "
+            "`import torch, pytest` (bound 1.5)"
         )
         shutil.rmtree(folder / "koans")
         (folder / "answers").unlink()
         workbook(folder, group, solved=True)
         files = [str(BOOK.root / key) for key in BOOK.keys if key.startswith(group)]
         bare = command(
-            folder, "-m", "pytest", *files, "-q", "-p", "no:cacheprovider", "-p", "no:sensei.plugin",
+            folder, "-m", "pytest", *files, "-q", "-p", "no:cacheprovider",
+            "-p", "no:sensei.plugin",
             "--import-mode=importlib", "-c", os.devnull, "--rootdir", str(BOOK.root),
         )  # fmt: skip
         here = command(

@@ -79,12 +79,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     # Before torch is imported: asking for a GPU must not start CUDA in a process that forks.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[SHELF] = Shelf()
+    if not config.getoption("benchmark_only", False) and hasattr(config.option, "benchmark_quiet"):
+        config.option.benchmark_quiet = True  # a table of 200 columns, only for who asks for it
     run = config.stash[RUN] = Run()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Guide(config, run.counts), "sensei-guide")

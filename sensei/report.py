@@ -6,6 +6,7 @@ Pure. Returns rich renderables; who prints them, and where, is somebody else's b
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -24,6 +25,7 @@ from sensei.records import BLANK, Koan
 from sensei.verdict import Judgement, count
 
 BAR = 20  # cells
+BLANKS = re.compile(rf"(?<!\w){BLANK}(?!\w)")  # not the one in __init__
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ def code_of(source: str, name: str, judgement: Judgement) -> RenderableType | No
     text = dedent("\n".join(lines[start - 1 : end]))
     marked = {marked_line(judgement)}
     if judgement.verdict == "open":
-        marked = {i for i in range(start, end + 1) if BLANK in lines[i - 1].split("#")[0]} or marked
+        open_lines = (i for i in range(start, end + 1) if BLANKS.search(lines[i - 1].split("#")[0]))
+        marked = set(open_lines) or marked
     return _code(text, start, marked)
 
 

@@ -274,6 +274,12 @@ def test_other_groups_show_their_last_known_count(desk: MakeDesk) -> None:
     assert "02_more   ░░░░░░░░░░░░░░░░░░░░  0/4" in output
 
 
+def test_only_blanks_are_marked_not_dunder_names(desk: MakeDesk) -> None:
+    made = desk(TWO_BLANKS.replace("    x = torch", "    assert x_.__len__\n    x = torch"))
+    text = screen(made)
+    assert "❱ 12" in text and "❱ 13" in text and "❱ 10" not in text
+
+
 def test_quiet(desk: MakeDesk) -> None:
     made = desk()
     assert "░" not in made.pytest("koans", "-q").stdout
