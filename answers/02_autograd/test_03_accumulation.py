@@ -24,7 +24,7 @@ from sensei import answer, koan
         "clearing mixes two steps."
     ),
     wrong={
-        "[0.0, 2.0, 7.0]": "That would be memory set aside in advance. PyTorch sets no memory aside.",
+        "[0.0, 2.0, 7.0]": "That would be memory set aside in advance. PyTorch does no such thing.",
         "[None, 2.0, 5.0]": (
             "Some say backward writes the gradient into x. It never wipes what lies there."
         ),

@@ -62,7 +62,7 @@ def test_where_a_backward_can_start():
             "Autograd has nothing to refuse: the loss is one number, and the graph is there. "
             "The walk succeeds, and something else fails after it."
         ),
-        "TypeError": "No call gets an argument of the wrong type. Look at what the dot follows.",
+        "TypeError": "No call here gets an argument of the wrong type.",
         "ValueError": "All values are fine. Ask yourself what stands before the second dot.",
     },
 )

@@ -15,16 +15,16 @@ from sensei import answer, koan
     claims=["A-4.2-03", "A-4.2-05"],
     see="torch.autograd.graph.Node.name",
     hint=[
-        "First the plain way: the square's node, then the node where x's gradient lands.",
+        "Before the write: the square's node, then the node where x's gradient lands.",
         "Autograd has to know that y[0] no longer comes from the square. Where could it note that?",
     ],
     why="The write is recorded like any other operation. y.grad_fn becomes a CopySlices node, and "
     "the square's node comes behind it. Inside, y[0] = 0 selects a view of one element, writes "
     "into it, and adds one to y's version.",
     wrong={
-        "[2, 0]": "Some say y[0] = 0 ends in a C function, THCTensor_set1d, that sets y.grad_fn "
-        "to None. That function is long gone, and y still has a history.",
-        "[2, 2]": "So it would be if autograd had not seen the write.",
+        "[2, 0]": "Some say the assignment ends in a C function that sets y.grad_fn to None. "
+        "Print y.grad_fn after the write: it is still a node.",
+        "[2, 2]": "That would be right if autograd had not seen the write.",
         "[2, 1]": "The new y still depends on the old one, in the elements that were kept.",
         "[1, 2]": "The node where x's own gradient lands counts too.",
     },
@@ -83,24 +83,24 @@ def test_one_element_from_somewhere_else():
     claims=["A-4.2-02"],
     see="torch.autograd.backward",
     hint=[
-        "A recorded write would turn its target into the result of an operation. Who may not "
-        "become one?",
+        "A recorded write would turn its target into the result of an operation. Which tensors "
+        "must not become a result?",
         "exp keeps its result. Does the write know whether anybody will ask for a gradient?",
     ],
-    why="A leaf must stay a leaf, and so must what a view of it shows: refused at once. The result "
-    "of exp may be written. That harms only who asks for a gradient, so the error waits until "
-    "backward opens what exp kept. Its cause may stand many lines above.",
+    why="A leaf must stay a leaf. A view shows the leaf's memory, so both writes are refused at "
+    "once. The result of exp may be overwritten: perhaps nobody will ask for a gradient. The error "
+    "waits until backward opens what exp kept. Its cause may stand many lines above.",
     wrong={
         ("RuntimeError", "[]"): (
-            "Only a leaf is refused on the spot. Who has a result may overwrite it; perhaps nobody "
-            "ever needs its gradient."
+            "Only writes into a leaf are refused at once. A result may be overwritten: perhaps "
+            "nobody ever asks for its gradient."
         ),
         ("RuntimeError", "['part of a leaf', 'result', 'part of a result']"): (
             "A view of a leaf is no leaf itself. But the write would go into the leaf's memory."
         ),
         ("RuntimeError", "['result']"): "A part of it shares memory and counter with the whole.",
         ("RuntimeError", "['leaf', 'part of a leaf', 'result', 'part of a result']"): (
-            "If every error came from backward, then yes. Some writes do not even begin."
+            "That would be right if every error came from backward. Some writes do not even begin."
         ),
         ("ValueError", "['result', 'part of a result']"): (
             "The writes are the right ones. But PyTorch's C++ code uses one and the same "
@@ -109,9 +109,9 @@ def test_one_element_from_somewhere_else():
     },
 )
 def test_when_the_write_is_noticed():
-    """Four writes, four errors, one type. Which exception is it?
+    """Four writes, and four errors of one type. Write the type.
 
-    And which of the writes were carried out, so that only backward complained?
+    Then list the writes that were carried out, so that only backward complained.
     """
     x = torch.zeros(2, requires_grad=True)
     targets = {"leaf": x, "part of a leaf": x[:1]}
@@ -167,7 +167,7 @@ def test_whose_result_may_not_be_touched():
     see="torch.autograd.graph.increment_version",
     hint=[
         "Which version did data have when the product was computed?",
-        "Which one has it when backward runs?",
+        "Which version does data have when backward runs?",
     ],
     why="The product kept data, since w's gradient is data, and noted its version: 1. Backward "
     "found 3. That data itself needs no gradient does not matter.",
@@ -224,7 +224,7 @@ def test_a_write_through_a_view():
     see="torch.Tensor.mul_",
     hint=[
         "The caller keeps its own name for h. What must change so that it notices?",
-        "Two steps, both with an underscore. Must autograd see them, or not?",
+        "Two writes can do it, each with an underscore. Must autograd see them, or not?",
     ],
     why="A plain in-place write is recorded: the numbers change in h's own memory, and the factor "
     "3 goes into the gradient. Under no_grad, or through .data, the numbers look just as good and "
@@ -300,7 +300,7 @@ def test_the_write_that_nobody_sees():
     see="torch.Tensor.clone",
     hint=[
         "exp wants its result untouched. So do not write there.",
-        "clone() returns something. What happens to it on a line of its own?",
+        "Give the name y to another tensor: a copy, or the result of an operation that chooses.",
     ],
     why="y = y.clone(): the copy is written, and the tensor that exp kept stays as it was. "
     "masked_fill, torch.where and clamp do the same without a write.",
@@ -310,6 +310,11 @@ def test_the_write_that_nobody_sees():
         "y.data[y > 4] = 4.0": "No error any more. Compare the gradient.",
         "y = y.detach()\ny[y > 4] = 4.0": "This cuts y off from x, and still writes into the same "
         "memory.",
+        "y.clamp_(max=4.0)": "The underscore says that it writes into the same memory.",
+        "y = y.clamp_(max=4.0)": "The underscore writes into the memory that exp kept; the name on "
+        "the left does not help.",
+        "y.masked_fill_(y > 4, 4.0)": "Another way to write into the memory that exp kept.",
+        "y.clamp(max=4.0)": "The clamped tensor was made, and nobody took it.",
         "kept = y.clone()\ny[y > 4] = 4.0": "exp kept y, and knows nothing of your copy. Swap "
         "their parts.",
     },
@@ -321,7 +326,7 @@ def test_the_write_that_nobody_sees():
     ],
 )
 def test_cap_the_large_ones():
-    """What is larger than 4 shall become 4, and get no gradient. Backward fails.
+    """What is larger than 4 should become 4, and get no gradient. Backward fails.
 
     Repair the marked line.
     """
@@ -345,7 +350,7 @@ def test_cap_the_large_ones():
     see="torch.stack",
     hint=[
         "A product keeps both factors. Which part of `states` was kept in the first round?",
-        "That part itself is never overwritten. But a view shares its counter with the whole.",
+        "The kept part itself is never overwritten. But a view shares its counter with the whole.",
         "Either keep something else than a view of `states`, or do not write into it at all.",
     ],
     why="The product kept states[t], a view; each later write raises the counter that the view "

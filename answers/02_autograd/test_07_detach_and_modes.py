@@ -96,6 +96,7 @@ def test_frozen_times_living():
         ("RuntimeError", "['scalar']"): "That is what a z with a history would hear.",
         ("RuntimeError", "['scalar', 'grad_fn']"): "PyTorch stops at the first thing it minds.",
         ("RuntimeError", "[]"): "The message names its reason, by one of these two words.",
+        ("None", "[]"): "Some say that this gives no gradient, and no more. But PyTorch complains.",
         ("AttributeError", "['grad_fn']"): (
             "Without a history grad_fn is None, and None has few attributes. But PyTorch looks "
             "first and complains in its own name."
@@ -103,9 +104,9 @@ def test_frozen_times_living():
     },
 )
 def test_backward_from_a_detached_result():
-    """Some say that this gives no gradient, and no more. It does not pass so quietly.
+    """Two things are wrong with this call, and PyTorch names one of them.
 
-    Two things are wrong with this call. Which exception is it, and which word does it mention?
+    Write the exception's type, and which of the two words its message mentions.
     """
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     z = x.detach() ** 2
@@ -122,7 +123,7 @@ def test_backward_from_a_detached_result():
     hint=[
         "detach() changes nothing: it returns something. Who keeps it, line by line?",
         "The loop's `h` is a name of its own. Moving it does not move what the list holds.",
-        "An underscore at the end means the same here as in add_.",
+        "The underscore in detach_ means the same as in add_.",
     ],
     why="detach() returns a new tensor, which must be put where the next step looks for it. A loop "
     "variable is only a name. detach_() cuts the tensor itself (it is refused on views). With "
@@ -182,7 +183,8 @@ def test_cuts_that_get_lost():
 def test_two_copies_that_require_grad():
     """Both copies require grad. What made each of them, as autograd sees it?
 
-    And what reaches x?
+    Write the two class names as type() gives them, such as "SinBackward0". Then write what
+    reaches x.
     """
     x = torch.ones(2, requires_grad=True)
     y = x * 3
@@ -310,8 +312,8 @@ def test_three_suspects():
     see="torch.no_grad",
     hint=[
         "no_grad is about operations on tensors that require grad: are they noted down?",
-        "Which of the three is the result of such an operation? And which operations does backward "
-        "still need to note down?",
+        "Which of the three tensors is the result of an operation on w? And which operations does "
+        "backward still need to note down?",
     ],
     why="no_grad stops the recording of operations, and that is all. A leaf you ask for keeps its "
     "flag, so a model built inside can be trained. And walking back along a graph that was "
@@ -326,13 +328,13 @@ def test_three_suspects():
         ("['factory', 'layer']", "None"): (
             "Some say no gradient can be computed in here. This graph was there before the block."
         ),
-        ("['result', 'factory', 'layer']", "[2.0, 2.0]"): "Then what would the block be for?",
+        ("['result', 'factory', 'layer']", "[2.0, 2.0]"): "The block stops the recording of w * 2.",
     },
 )
 def test_inside_the_quiet_block():
     """Three tensors are made in a no_grad block. Which of them require grad?
 
-    And what does backward leave in w.grad, when it is called in there?
+    Then: what does backward leave in w.grad, when it is called in there?
     """
     w = torch.ones(2, requires_grad=True)
     loss = (w * w).sum()
@@ -352,7 +354,7 @@ def test_inside_the_quiet_block():
     see="torch.inference_mode",
     hint=[
         "no_grad and enable_grad set one and the same switch. Who sets it last?",
-        "inference_mode sets that switch too, and does something else besides.",
+        "inference_mode sets the switch for recording too, and does something else besides.",
     ],
     why="The innermost word counts, so recording can be switched on again inside no_grad, also "
     "inside a decorated function. inference_mode (since 1.9) is no such switch alone: what is made "
@@ -365,7 +367,7 @@ def test_inside_the_quiet_block():
             "The decorator is the outer one. What is said inside comes later."
         ),
         "['enable_grad/True']": "So no_grad could never be lifted. But it is only a switch.",
-        "[]": "Both say yes in one of these six.",
+        "[]": "In one of the six cases both modes ask for recording.",
     },
 )
 def test_a_mode_inside_a_mode():
@@ -446,6 +448,8 @@ def test_what_is_refused_afterwards():
     "and its results are ordinary tensors. inference_mode goes further: 'Inference tensors "
     "cannot be saved for backward', unless you clone() them outside the mode.",
     wrong={
+        "net.eval()\nreturn net(x)": "eval() changes what layers like Dropout do. The graph is "
+        "recorded all the same.",
         "return net(x).detach()": "The numbers are the same. But by then the net's graph was "
         "built, and tensors were kept for it.",
         "with torch.inference_mode():\n    return net(x)": "Nothing is kept. But multiply the "

@@ -118,6 +118,29 @@ def test_a_function_without_backward():
         "def scale(x, factor):\n    return x * factor": (
             "The numbers are right. But this is the built-in product, not your own node."
         ),
+        "class Scale(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, factor):\n"
+        "        return x * factor\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        return grad * factor, None\n\n\n"
+        "def scale(x, factor):\n"
+        "    return Scale.apply(x, factor)": (
+            "backward does not see what forward was given. Something has to carry the factor over."
+        ),
+        "class Scale(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, factor):\n"
+        "        Scale.factor = factor\n"
+        "        return x * factor\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        return grad * Scale.factor, None\n\n\n"
+        "def scale(x, factor):\n"
+        "    return Scale.apply(x, factor)": (
+            "All calls share the class, so the second call overwrites the factor of the first."
+        ),
     },
     right=[
         "class Scale(torch.autograd.Function):\n"
@@ -143,7 +166,7 @@ def test_a_function_without_backward():
 )
 def test_a_function_from_an_old_book():
     """This Function is written like a module: with `self`, and an instance that is called. PyTorch
-    refuses it. Bring it into today's form; `scale` shall go on using a node of your own."""
+    refuses it. Bring it into today's form; `scale` should go on using a node of your own."""
     # answer:
 
     class Scale(torch.autograd.Function):
@@ -186,7 +209,7 @@ def test_a_function_from_an_old_book():
     hint=[
         "What forward returns decides how many gradients come back, in the same order.",
         "Nobody uses `triple`. What is the gradient of something the loss does not depend on?",
-        "And of a piece of text?",
+        "What could be the gradient of a piece of text?",
     ],
     why="One gradient for each output, the unused included: PyTorch fills in zeros, so that your "
     "formula need not care. What is no tensor gets None.",
@@ -227,7 +250,7 @@ def test_what_backward_is_given():
         "Which arguments asked for a gradient when you made them?",
     ],
     why="One entry for each argument of forward, plain values included. Look there before you "
-    "compute something dear: for a False, None will do.",
+    "compute something expensive: for a False, None will do.",
     wrong={
         "[False, True]": "Not the tensors only: numbers and text keep their places as well.",
         "[True, True, False, False]": "x is a tensor, but it did not ask for a gradient.",
@@ -293,7 +316,7 @@ def test_a_slip_in_the_formula():
     hint=[
         "torch.autograd.gradcheck compares a backward with small differences of the forward.",
         "Small differences need many digits. Which dtype has them?",
-        "It raises when it finds a slip, unless you ask it to answer only.",
+        "gradcheck raises when it finds a slip, unless you ask it to answer only.",
     ],
     why="gradcheck moves each input a little, watches every output, and compares. It needs double "
     "precision and a general point: at zero many wrong formulas look right.",
@@ -306,6 +329,14 @@ def test_a_slip_in_the_formula():
         "return torch.autograd.gradcheck(f, (x,), raise_exception=False)": (
             "At zero, 2x and 3x are the same. Test where nothing vanishes."
         ),
+        "x = torch.rand(3, dtype=torch.double, requires_grad=True)\n"
+        "f(x).sum().backward()\n"
+        "slope = (f(x + 1e-6) - f(x - 1e-6)) / 2e-6\n"
+        "return torch.allclose(x.grad, slope, atol=1e-4)": (
+            "A sum sends a 1 to every element. So a backward that never looks at what comes from "
+            "above seems to be right."
+        ),
+        "return f in (torch.exp, torch.square)": "A list of names knows only what is on it.",
         "x = torch.rand(1, dtype=torch.double, requires_grad=True)\n"
         "f(x).sum().backward()\n"
         "return x.grad is not None": "A gradient came back. That does not make it right.",
@@ -323,29 +354,32 @@ def test_catch_the_slip():
     agrees with what forward does, else False. It knows no formula. One of these forgets what
     comes from above."""
 
-    class Square(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x**2
-
-        @staticmethod
-        def backward(ctx, grad):
-            return 3 * ctx.saved_tensors[0] * grad
-
-    class Deaf(Square):
-        @staticmethod
-        def backward(ctx, grad):
-            return 2 * ctx.saved_tensors[0]
-
     def honest(f):
         # answer:
         x = torch.rand(3, dtype=torch.double, requires_grad=True)
         return torch.autograd.gradcheck(f, (x,), raise_exception=False)
         # end
 
-    verdicts = [honest(f) for f in (torch.exp, Square.apply, Deaf.apply, torch.square)]
-    assert verdicts == [True, False, False, True]
+    def judge_four():
+        class Square(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x**2
+
+            @staticmethod
+            def backward(ctx, grad):
+                return 3 * ctx.saved_tensors[0] * grad
+
+        class Deaf(Square):
+            @staticmethod
+            def backward(ctx, grad):
+                return 2 * ctx.saved_tensors[0]
+
+        fair, unfair = lambda x: x * x.exp(), lambda x: x + Square.apply(x)
+        return [honest(f) for f in (torch.exp, fair, unfair, Deaf.apply)]
+
+    assert judge_four() == [True, True, False, False]
 
 
 @koan(
@@ -423,7 +457,26 @@ def test_same_forward_and_another_backward():
         "@staticmethod\n"
         "def backward(ctx, grad):\n"
         "    (x,) = ctx.saved_tensors\n"
-        "    return 2 * x * grad": "The right method, on a copy: so there is nothing to see.",
+        "    return 2 * x * grad": "The right method, but PyTorch watches the copy. Nobody writes "
+        "there.",
+        "@staticmethod\n"
+        "def forward(ctx, x):\n"
+        "    ctx.save_for_backward(x.clone())\n"
+        "    return x * x\n\n"
+        "@staticmethod\n"
+        "def backward(ctx, grad):\n"
+        "    return 2 * ctx.saved_tensors[0] * grad": "The right method, but PyTorch watches the "
+        "copy. Nobody writes there.",
+        "@staticmethod\n"
+        "def forward(ctx, x):\n"
+        "    ctx.x, ctx.version = x, x._version\n"
+        "    return x * x\n\n"
+        "@staticmethod\n"
+        "def backward(ctx, grad):\n"
+        "    if ctx.x._version != ctx.version:\n"
+        '        raise RuntimeError("modified by an inplace operation")\n'
+        "    return 2 * ctx.x * grad": "By hand you do what PyTorch does for whatever you give "
+        "to it.",
     },
     right=[
         "@staticmethod\n"
@@ -467,6 +520,8 @@ def test_the_input_is_wiped_before_backward():
     assert x.grad.tolist() == [2.0, 6.0]
     h = x * 1
     y = Square.apply(h)
+    (kept,) = y.grad_fn.saved_tensors
+    assert kept.data_ptr() == h.data_ptr()
     h.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
@@ -476,7 +531,7 @@ def test_the_input_is_wiped_before_backward():
     claims=["A-2.2-12", "B-3-05"],
     see="torch.autograd.Function.setup_context",
     hint=[
-        "It is static too, and takes three things: ctx, the inputs of forward, its output.",
+        "setup_context takes three things: ctx, the inputs of forward, the output of forward.",
         "The inputs come as one tuple. backward tells you what it wants to find on ctx.",
     ],
     why="forward computes, setup_context remembers, backward answers. This newer form is the one "
@@ -528,7 +583,7 @@ def test_a_forward_without_ctx():
     see="torch.autograd.Function.backward",
     hint=[
         "NumPy's numbers have no graph. What would a second derivative go back through?",
-        "The mark is there to make PyTorch speak up. Its own failures mostly have one name.",
+        "Is a method missing, a type wrong, or is it only not allowed at this moment?",
     ],
     why="Backward is recorded too, when you ask for it. NumPy breaks that record, and without the "
     "mark a piece of the second derivative can vanish unseen. The mark turns that into an error.",
@@ -562,11 +617,11 @@ def test_a_second_derivative_through_numpy():
     claims=["B-3-90"],
     see="torch.Tensor.clone",
     hint=[
-        "An addition gives the gradient it receives to both of its inputs. To each a copy?",
+        "An addition gives the gradient it receives to both of its inputs. Does each get a copy?",
         "Print grad.data_ptr() here, and in a hook on `other`.",
     ],
     why="An addition hands ONE tensor to both sides. Written in place, your mask falls on the "
-    "neighbour too; and only if he is visited later. A gradient you receive is not yours to write.",
+    "neighbour too; and only if that one is visited later. A gradient you receive is not yours.",
     wrong={
         "grad = grad.detach()\ngrad[x <= 0] = 0\nreturn grad": "Another tensor, the same memory.",
         "grad.masked_fill_(x <= 0, 0)\nreturn grad": "Another way to write in place.",
@@ -645,7 +700,7 @@ def test_a_mask_that_falls_on_others():
         "    def backward(ctx, grad):\n"
         "        (mask,) = ctx.saved_tensors\n"
         "        return grad * mask, None": (
-            "A gradient comes for every output, marked or not. Where shall the second one go?"
+            "A gradient comes for every output, marked or not. Where should the second one go?"
         ),
         "class Gate(torch.autograd.Function):\n"
         "    @staticmethod\n"
@@ -658,6 +713,29 @@ def test_a_mask_that_falls_on_others():
         "    def backward(ctx, grad, _):\n"
         "        (mask,) = ctx.saved_tensors\n"
         "        return grad * mask": "The threshold is an argument of forward too.",
+        "class Gate(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, threshold):\n"
+        "        mask = (x > threshold).float()\n"
+        "        ctx.save_for_backward(mask)\n"
+        "        return x * mask, mask\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad, _):\n"
+        "        return grad * ctx.saved_tensors[0], None": (
+            "The gradients are right. But a float output asks for gradients, unless ctx says no."
+        ),
+        "class Gate(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, threshold):\n"
+        "        mask = x > threshold\n"
+        "        ctx.save_for_backward(mask)\n"
+        "        return x * mask, mask\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad, _):\n"
+        "        (mask,) = ctx.saved_tensors\n"
+        "        return grad * mask, None": (
+            "A bool asks for no gradient by itself. But this mask should hold 1.0 and 0.0."
+        ),
     },
     right=[
         "class Gate(torch.autograd.Function):\n"

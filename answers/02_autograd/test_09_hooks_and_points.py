@@ -55,41 +55,47 @@ def test_where_the_clipping_bites():
     see="torch.nn.Module.register_full_backward_hook",
     hint=[
         "A hook may return something. What becomes of it?",
-        "Do the three ways differ in where they stand, or in how precisely they compute?",
+        "Where does each of the four stand: between the loss and x, or beside the way?",
     ],
-    why="What a hook returns goes on in place of the gradient, for a tensor and for a module. All "
-    "three clip alike. The tensor's hook is the cheapest, and it needs no class.",
+    why="What a hook returns goes on in place of the gradient, for a tensor and for a module; a "
+    "hook that returns nothing only watches. The gradients of the three are equal. The tensor's "
+    "hook is the cheapest, and it needs no class.",
     wrong={
-        "[[1.0, 0.25], [3.0, 0.25], [3.0, 0.25]]": (
-            "Some say a Function is more precise than hooks. A hook does more than watch: look "
-            "at what it returns."
+        '["Function"]': (
+            "Some say a Function is more precise than hooks, which only watch. A hook does more: "
+            "look at what it returns."
         ),
-        "[[1.0, 0.25], [1.0, 0.25], [3.0, 0.25]]": (
+        '["Function", "tensor hook"]': (
             "A module's hook may replace gradients as well: those of the module's inputs."
         ),
-        "[[3.0, 0.25], [3.0, 0.25], [3.0, 0.25]]": "All three stand between the loss and x.",
+        '["Function", "silent hook", "tensor hook", "module hook"]': (
+            "One of them keeps its clipped gradient for itself."
+        ),
+        '["Function", "module hook"]': "A tensor's hook may do what a module's hook may.",
     },
 )
 def test_three_ways_to_clip():
-    """Clip three times: by a Function, by a hook on a tensor, by a hook on a module. Write the
-    three gradients."""
-    x = torch.tensor([1.0, 1.0], requires_grad=True)
-    hooked = x * 1
+    """Somebody clips by a Function, by two hooks on tensors, by a hook on a module. Which of the
+    four really clip the gradient of x?"""
+    x, kept = torch.ones(2, requires_grad=True), []
+    silent, hooked, layer = x * 1, x * 1, nn.Identity()
+    silent.register_hook(lambda grad: kept.append(grad.clamp(-1, 1)))
     hooked.register_hook(lambda grad: grad.clamp(-1, 1))
-    layer = nn.Identity()
     layer.register_full_backward_hook(lambda _, grads, above: (grads[0].clamp(-1, 1),))
-    gradients = []
-    for h in (Clip.apply(x), hooked, layer(x * 1)):
-        (grad,) = torch.autograd.grad((h * torch.tensor([3.0, 0.25])).sum(), x)
-        gradients.append(grad.tolist())
-    assert gradients == answer([[1.0, 0.25], [1.0, 0.25], [1.0, 0.25]])
+    ways = {"Function": Clip.apply(x), "silent hook": silent, "tensor hook": hooked}
+    ways["module hook"] = layer(x * 1)
+    clipped = []
+    for name, h in ways.items():
+        if torch.autograd.grad(3 * h.sum(), x)[0].tolist() == [1.0, 1.0]:
+            clipped.append(name)
+    assert clipped == answer(["Function", "tensor hook", "module hook"])
 
 
 @koan(
     see="torch.Tensor.register_hook",
     hint=[
-        "append() returns None, and None means: leave the gradient as it is.",
-        "item() does not return None. What may a gradient be replaced by?",
+        "A hook that returns None leaves the gradient as it is. What does item() return?",
+        "What may a gradient be replaced by?",
     ],
     why="What the hook returns would become the gradient, and a float is no tensor. A tensor of "
     "another shape or dtype is refused too, as a RuntimeError.",
@@ -114,7 +120,7 @@ def test_a_hook_that_returns_a_number():
 @koan(
     see="torch.Tensor.register_post_accumulate_grad_hook",
     hint=[
-        "One of them is called before the gradient is added to w.grad, the other one after.",
+        "One hook is called before the gradient is added to w.grad, the other one after.",
         "What does w.grad hold after the first backward, after the second, after the third?",
     ],
     why="A tensor's hook gets the newly arrived gradient. The other one comes when the sum in "
@@ -126,8 +132,9 @@ def test_a_hook_that_returns_a_number():
         ("[2.0, 2.0, 2.0]", "[2.0, 2.0, 2.0]"): "Nobody cleared w.grad in between.",
         ("[2.0, 2.0, 2.0]", "[0.0, 2.0, 4.0]"): "That would be before the adding.",
     },
+    aliases=["test_before_and_after_the_adding"],
 )
-def test_before_and_after_the_adding():
+def test_two_hooks_on_one_weight():
     """Two hooks on a weight, three backwards. Write what each of them notes down."""
     w = torch.tensor(0.0, requires_grad=True)
     first, second = [], []
@@ -143,7 +150,7 @@ def test_before_and_after_the_adding():
     see="torch.autograd.graph.saved_tensors_hooks",
     hint=[
         "pack gets each tensor that an operation saves. What it returns is kept in its place.",
-        "unpack gets just that back, when backward comes, and must return a tensor.",
+        "When backward comes, unpack gets what pack returned. It must return a tensor.",
         "The vault is a list. What could a ticket to one of its places be?",
     ],
     why="Autograd keeps whatever pack returns: a number, a file name, a tensor on the CPU. So "
@@ -163,6 +170,14 @@ def test_before_and_after_the_adding():
         "    return len(vault)\n\n\n"
         "def unpack(ticket):\n"
         "    return vault[ticket]": "The tickets are fine, but the vault is empty.",
+        "def pack(tensor):\n"
+        "    vault.append(tensor)\n\n\n"
+        "def unpack(ticket):\n"
+        "    return vault.pop(0)": "Nobody promises in which order the tensors are called for.",
+        "def pack(tensor):\n"
+        "    vault.append(tensor)\n\n\n"
+        "def unpack(ticket):\n"
+        "    return vault.pop()": "Often the last one is wanted first. But nobody promises that.",
     },
     right=[
         "def pack(tensor):\n"
@@ -193,12 +208,11 @@ def test_a_vault_for_saved_tensors():
     # end
     x = torch.zeros(2, requires_grad=True)
     with saved_tensors_hooks(pack, unpack):
-        y = x.exp() + x.exp()
-    assert [tensor.tolist() for tensor in vault] == [[1.0, 1.0], [1.0, 1.0]]
-    vault[0] = torch.tensor([5.0, 5.0])
-    vault[1] = torch.tensor([20.0, 30.0])
-    y.sum().backward()
-    assert x.grad.tolist() == [25.0, 35.0]
+        a, b, c = x.exp(), x.exp(), x.exp()
+    assert [tensor.tolist() for tensor in vault] == [[1.0, 1.0]] * 3
+    vault[:] = [torch.tensor([5.0, 6.0]), torch.tensor([7.0, 8.0]), torch.tensor([30.0, 40.0])]
+    slopes = [torch.autograd.grad(y.sum(), x)[0].tolist() for y in (b, c, a)]
+    assert slopes == [[7.0, 8.0], [30.0, 40.0], [5.0, 6.0]]
 
 
 @koan(
@@ -233,9 +247,10 @@ def test_how_often_a_layer_runs():
 @koan(
     see="torch.utils.checkpoint.checkpoint",
     hint=[
-        "Run it: a warning says what is wrong with the inputs. It is not just a warning.",
-        "One variant runs the layer as a Function of its inputs alone. It never hears of weights.",
-        "The checkpoint has a switch between its two variants.",
+        "Look at what goes into the checkpoint: does x ask for a gradient?",
+        "One variant of the checkpoint is a Function of the inputs alone. It never hears of "
+        "weights.",
+        "checkpoint() has a switch between its two variants.",
     ],
     why="The old, reentrant variant is a Function of its tensor inputs. Data ask for no gradient, "
     "so its output asks for none, and the weights inside stand still. The other sees all.",
@@ -292,6 +307,11 @@ def test_a_layer_that_does_not_learn():
             "The error is gone, and so is the gradient: this hook listens to the way forward."
         ),
         "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))": "No hook, no note.",
+        "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))\n"
+        "net[0].register_backward_hook(note)": (
+            "The old hook looks at one node only, and shows the gradients of that node's inputs. "
+            "The layer has just one input."
+        ),
     },
     right=[
         "net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=False))\n"
@@ -307,7 +327,7 @@ def test_listen_to_a_layer_before_an_activation():
     seen = []
 
     def note(module, grads, above):
-        seen.append([type(module).__name__, tuple(above[0].shape)])
+        seen.append([type(module).__name__, len(grads), tuple(above[0].shape)])
 
     # answer:
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
@@ -316,8 +336,10 @@ def test_listen_to_a_layer_before_an_activation():
     # net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
     # net[0].register_full_backward_hook(note)
     # end
-    net(torch.ones(3, 2, requires_grad=True)).sum().backward()
-    assert seen == [["Linear", (3, 2)]]
+    y = net(torch.ones(3, 2, requires_grad=True))
+    assert seen == []
+    y.sum().backward()
+    assert seen == [["Linear", 1, (3, 2)]]
     assert [type(layer) for layer in net] == [nn.Linear, nn.ReLU]
 
 
@@ -328,7 +350,7 @@ def test_listen_to_a_layer_before_an_activation():
         "Left of 0 the slope is 0, right of it 1. At 0 each author had to choose.",
         "clamp asks: is x inside the limits, the limits included? relu asks whether its result is "
         "above 0.",
-        "maximum has two equal candidates. Whose gradient is it?",
+        "At 0 maximum has two equal candidates. Which of the two gets the gradient?",
     ],
     why="All three choices are legal slopes at a kink. relu closes the gate at 0, clamp leaves it "
     "open, maximum shares between the equal two. With many exact zeros it shows.",
@@ -370,9 +392,19 @@ def test_three_gates_at_zero():
             "The distance itself was never nan. Only its gradient is."
         ),
         "return (a - b).abs().sum()": "No nan, but this is another distance.",
+        "d = ((a - b) ** 2).sum()\nreturn torch.where(d > 0, d.sqrt(), 0.0)": (
+            "The choice comes after the root. The root is computed all the same, and its "
+            "infinite slope is multiplied by 0."
+        ),
+        "return nn.functional.pairwise_distance(a, b)": (
+            "It adds a small number to the difference, and the root of that square is as steep as "
+            "ever: no nan, but no slope of 0 either."
+        ),
     },
     right=[
         "return ((a - b) ** 2).sum().add(1e-12).sqrt()",
+        "return (((a - b) ** 2).sum() + 1e-8).sqrt()",
+        "return (((a - b) ** 2).sum() + 1e-6).sqrt()",
         "return ((a - b) ** 2).sum().clamp(min=1e-12).sqrt()",
         "return (a - b).norm()",
         "return torch.dist(a, b)",
@@ -393,32 +425,36 @@ def test_a_distance_to_oneself():
         a = torch.tensor(start, requires_grad=True)
         d = distance(a, torch.zeros(2))
         d.backward()
-        assert d.item() == pytest.approx(sum(s**2 for s in start) ** 0.5, abs=1e-4)
-        assert a.grad.tolist() == pytest.approx(slope, abs=1e-4)
+        assert d.item() == pytest.approx(sum(s**2 for s in start) ** 0.5, abs=2e-3)
+        assert a.grad.tolist() == pytest.approx(slope, abs=2e-3)
 
 
 @koan(
     see="torch.where",
     hint=[
         "where() picks between two tensors that are both computed.",
-        "To the branch that was not picked it sends a gradient of 0. What does sqrt do with it?",
+        "The branch that was not picked receives a gradient of 0. What does sqrt do with that?",
     ],
     why="sqrt divides the gradient by 2·sqrt(x), and 0 / 0 is nan: a zero gradient cannot save the "
     "branch not taken. Make the input safe first: torch.where(x > 0, x, 1.0).sqrt().",
     wrong={
-        '["0.0", "0.25"]': "So you would think: not picked, no gradient. But the 0 still travels "
+        '["0.00", "0.25"]': "So you would think: not picked, no gradient. But the 0 still travels "
         "through the branch.",
         '["inf", "0.25"]': "Infinitely steep, yes. But what arrives there is 0, not 1.",
-        '["0.0", "2.0"]': "Those are the outputs.",
+        '["0.00", "2.00"]': "Those are the outputs.",
+        "[0.0, 0.25]": "Texts are wanted, in quotes. And look at the first one again: the 0 still "
+        "travels through the branch.",
+        '[float("nan"), 0.25]': "Nearly: texts are wanted, so put each number in quotes.",
     },
-    right=["[str(float('nan')), '0.25']"],
+    right=["[f\"{float('nan'):.2f}\", '0.25']"],
 )
 def test_the_branch_not_taken():
-    """where() should keep us from the steep point of sqrt, at 0. Write both gradients, as text."""
+    """where() should keep us from the steep point of sqrt, at 0. Write both gradients as text with
+    two digits after the point, as in '1.50'."""
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     y = torch.where(x > 0, x.sqrt(), 0.0)
     y.sum().backward()
-    assert [str(slope) for slope in x.grad.tolist()] == answer(["nan", "0.25"])
+    assert [f"{slope:.2f}" for slope in x.grad.tolist()] == answer(["nan", "0.25"])
 
 
 @koan(
@@ -437,7 +473,8 @@ def test_the_branch_not_taken():
     },
 )
 def test_who_is_named_for_the_nan():
-    """The gradient is nan. Anomaly mode raises, and puts a node's name in quotes. Which one?"""
+    """The gradient is nan. Anomaly mode raises, and puts a node's name in quotes, as in
+    'SinBackward0'. Which node is it?"""
     x = torch.zeros(3, requires_grad=True)
     with warnings.catch_warnings(), torch.autograd.set_detect_anomaly(True):
         warnings.simplefilter("ignore")
@@ -461,8 +498,9 @@ def test_who_is_named_for_the_nan():
         "[4.0, 4.0, 4.0]": "The first column is not part of the sum.",
         "[[0.0, 1.0, 1.0]] * 4": "That is the gradient of the table. It is not the leaf.",
     },
+    aliases=["test_one_row_used_as_four"],
 )
-def test_one_row_used_as_four():
+def test_a_row_in_a_table():
     """A row is seen as four rows, and a part of them is summed. Write the row's gradient."""
     row = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     table = row.expand(4, 3)
@@ -473,9 +511,9 @@ def test_one_row_used_as_four():
 @koan(
     see="torch.Tensor.register_hook",
     hint=[
-        "A function inside `guard` can do both: note a number, and return what shall go on.",
+        "A function inside `guard` can do both: note a number, and return what should go on.",
         "nan times 0 is still nan. Choose instead of multiplying.",
-        "Infinity shall stay as it is, so take care which helper you call.",
+        "Infinity should stay as it is, so take care which helper you call.",
     ],
     why="A hook may look, and may replace by returning; it never writes into what it was given. "
     "To get rid of nan you must select: multiplying by 0 keeps it.",
@@ -492,6 +530,17 @@ def test_one_row_used_as_four():
         "    log.append(int(grad.isnan().sum()))\n"
         "    grad.masked_fill(grad.isnan(), 0.0)\n\n\n"
         "tensor.register_hook(hook)": "A clean gradient was made, and dropped.",
+        "def hook(grad):\n"
+        "    log.append(int(grad.isnan().sum()))\n"
+        "    grad[grad.isnan()] = 0\n\n\n"
+        "tensor.register_hook(hook)": "Written in place: h shares this gradient with a neighbour, "
+        "and it changes there too.",
+        "def hook(grad):\n"
+        "    log.append(int(grad.isnan().sum()))\n"
+        "    grad[grad.isnan()] = 0\n"
+        "    return grad\n\n\n"
+        "tensor.register_hook(hook)": "Returned, but written in place first: h shares this "
+        "gradient with a neighbour, and it changes there too.",
         "def hook(grad):\n"
         "    log.append(int(grad.isnan().any()))\n"
         "    return grad.masked_fill(grad.isnan(), 0.0)\n\n\n"
@@ -513,7 +562,8 @@ def test_one_row_used_as_four():
 )
 def test_a_guard_against_nan():
     """Write `guard`: in every backward it notes in `log` how many elements of the tensor's
-    gradient are nan, and sends 0 on in their place. All else stays, infinity too."""
+    gradient are nan, and sends 0 on in their place. All else stays: infinity, and whatever other
+    tensors receive."""
 
     def guard(tensor, log):
         # answer:
@@ -527,10 +577,13 @@ def test_a_guard_against_nan():
 
     log = []
     x = torch.tensor([0.0, 0.0, 4.0], requires_grad=True)
-    h = x * 1
+    w = torch.zeros(3, requires_grad=True)
+    neighbour, h = w * 1, x * 1
     guard(h, log)
-    torch.where(h > 0, h.sqrt(), 0.0).sum().backward(retain_graph=True)
+    both = h + neighbour
+    torch.where(both > 0, both.sqrt(), 0.0).sum().backward(retain_graph=True)
     assert x.grad.tolist() == [0.0, 0.0, 0.25]
+    assert w.grad.isnan().tolist() == [True, True, False]
     h.sqrt().sum().backward()
     assert x.grad.tolist() == [float("inf"), float("inf"), 0.5]
     assert log == [2, 0]
