@@ -170,11 +170,11 @@ def _end(pid: int, ours: set[int]) -> int:
     with suppress(ChildProcessError):
         done, status = os.waitpid(pid, os.WNOHANG)
         if not done:
-            _kill_group(pid)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
-    _kill_group(pid)
+    if _group_lives(pid):
+        _end_group(pid)
     # What left the group was handed to us, the subreaper, when its parent died.
     for _ in range(1000):
         strays = _children() - ours - {pid}
@@ -188,9 +188,56 @@ def _end(pid: int, ours: set[int]) -> int:
     return status
 
 
-def _kill_group(pid: int) -> None:
+# Processes that remove semaphores and shared memory once their clients are gone. Killed with
+# the rest, they would leave these behind; left alone for a moment, they end by themselves.
+CLEANERS = (b"multiprocessing.resource_tracker", b"torch_shm_manager")
+
+
+def _end_group(pid: int) -> None:
+    """Kill what is left of a group, and give those that clean up a moment to do it."""
+    for member in _group(pid):
+        if not _is_cleaner(member):
+            with suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+    end = time.monotonic() + GRACE
+    while _group_lives(pid) and time.monotonic() < end:
+        _reap(pid)
+        time.sleep(0.005)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def _group_lives(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _reap(pid: int) -> None:
+    """Bury what was handed to us and has died, or its group would never be empty."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-pid, os.WNOHANG)[0]:
+            pass
+
+
+def _group(pid: int) -> list[int]:
+    """Process ids of a process group."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                if os.getpgid(int(name)) == pid:
+                    found.append(int(name))
+    return found
+
+
+def _is_cleaner(pid: int) -> bool:
+    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        command = file.read()
+        return any(cleaner in command for cleaner in CLEANERS)
+    return False
 
 
 def _children() -> set[int]:

@@ -21,7 +21,7 @@ from sensei import answer, koan
     hint=[
         "Two equal factors are still a product. And a square is a power, with a fixed exponent.",
         "torch.mm multiplies two matrices. torch.addmm does the same and adds a third tensor.",
-        "Which of the two does a linear layer need if it has a bias, and which if it has none?",
+        "A linear layer multiplies, and adds its bias. Which operation if there is no bias?",
     ],
     why=(
         "A node is named after the operation that ran, not after the Python word or the layer. "
@@ -156,7 +156,7 @@ def test_who_can_go_backward():
     hint=[
         "Python asks the number on the left first. It knows nothing of tensors, so y is asked.",
         "A constant that takes part as a tensor has a slot. An exponent is a mere number.",
-        "What stands in the slot of an input that needs no gradient?",
+        "An input that needs no gradient has no node. What can stand in its slot?",
     ],
     why=(
         "A slot for each tensor argument, in the operation's order, None where no gradient is "

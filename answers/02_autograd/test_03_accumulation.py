@@ -16,7 +16,7 @@ from sensei import answer, koan
     see="torch.Tensor.grad",
     hint=[
         "Before the first backward nobody has needed a place for a gradient.",
-        "The second backward finds something in that place. What does it do with it?",
+        "The second backward finds a gradient in x.grad. What does it do with it?",
     ],
     why=(
         "Nothing is reserved: the first backward makes .grad, every later one adds to it. "
@@ -89,7 +89,7 @@ def test_a_history_of_the_gradient():
     claims=["A-3.1-15", "A-3.1-16"],
     see="torch.Tensor.zero_",
     hint=[
-        "Which of the two changes numbers, and which changes what the name x.grad stands for?",
+        "zero_() and None: which changes numbers, and which changes what x.grad stands for?",
         "To what does the second backward add, in each case? Is `kept` that tensor?",
     ],
     why=(

@@ -149,7 +149,7 @@ def test_two_backwards_through_three_functions():
     see="torch.Tensor.backward",
     hint=[
         "Both losses walk through the same square. What does the first walk free there?",
-        "Either keep it for the second walk, or walk once for both.",
+        "Either keep what the first walk would free, or walk once for both losses.",
     ],
     why=(
         "The gradient of a sum is the sum of the gradients: one walk serves both. "

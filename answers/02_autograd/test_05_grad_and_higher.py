@@ -69,7 +69,7 @@ def test_gradients_handed_over():
     see="torch.autograd.grad",
     hint=[
         "Not used at all: is that the number zero, or is it more likely a mistake of yours?",
-        "The first option allows it, and says honestly what was found. The second makes numbers.",
+        "allow_unused says honestly what was found. materialize_grads makes numbers of it.",
     ],
     why=(
         "By default an unused input is an error, since it is mostly a slip. allow_unused gives "
@@ -300,7 +300,7 @@ def test_the_shapes_of_all_slopes():
     hint=[
         "Output i adds up the inputs 0 to i. Write down the 3 by 3 matrix of the slopes.",
         "jvp: wiggle one input, watch all outputs. vjp: pick one output, ask all inputs.",
-        "One of the two gives a column of that matrix, the other a row.",
+        "Of jvp and vjp, one gives a column of that matrix, the other a row.",
     ],
     why=(
         "jvp multiplies the matrix from the right: a column, what one input does to all outputs. "

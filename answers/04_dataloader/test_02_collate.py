@@ -92,7 +92,7 @@ def test_a_pair_in_every_sample():
     """
     samples = [{"name": "cat", "size": (4, 6)}, {"name": "dog", "size": (5, 2)}]
     batch = default_collate(samples)
-    found = [batch["name"], [column.tolist() for column in batch["size"]]]
+    found = [batch["name"], [part.tolist() for part in batch["size"]]]
     assert found == answer([["cat", "dog"], [[4, 5], [6, 2]]])
 
 
@@ -104,8 +104,8 @@ def test_a_pair_in_every_sample():
         "Nothing is wrong with the values. What is wrong with the samples?",
     ],
     why=(
-        "Collating never guesses. An object of your own class is refused, a dataclass too, and so "
-        "is None. Give it a dict or a namedtuple, write a collate_fn, or register the type in "
+        "Collating never guesses. An object of your own class is refused, and a dataclass is one. "
+        "Give it a dict or a namedtuple, write a collate_fn, or register the type in "
         "default_collate_fn_map."
     ),
     wrong={
@@ -115,7 +115,7 @@ def test_a_pair_in_every_sample():
     },
 )
 def test_samples_of_your_own_class():
-    """Tidy samples: a small dataclass with one field. Put two of them in a batch. Which exception
+    """Each sample is a small dataclass with one field. Put two of them in a batch. Which exception
     does it raise?"""
 
     @dataclasses.dataclass
@@ -145,7 +145,7 @@ def test_samples_of_your_own_class():
     },
 )
 def test_two_lengths_in_one_batch():
-    """Two samples of different length shall become one batch. Which exception does it raise?"""
+    """Put two samples of different length in one batch. Which exception does it raise?"""
     samples = [torch.arange(3), torch.arange(2)]
     with pytest.raises(Exception) as caught:
         next(iter(DataLoader(samples, batch_size=2)))
@@ -157,35 +157,36 @@ def test_two_lengths_in_one_batch():
     see="torch.utils.data.default_convert",
     hint=[
         "Two samples that do not fit must meet before anything can go wrong.",
-        "Without batching, each sample is a batch. What must be stacked then?",
+        "A batch of one is still a batch. And without batching at all?",
+        "The third loader brings its own way: it puts the samples end to end.",
     ],
     why=(
-        "Only the first loader stacks samples of two lengths. Alone, each sample fits. With "
-        "batch_size=None there is no batch at all, and the sample comes as it is. And a list may "
-        "hold what it likes. Or pad in the dataset; then everything fits again."
+        "Nobody stacks two lengths here. A sample alone fits with itself, and gets a dimension in "
+        "front. With batch_size=None there is no batch, and the sample comes as it is. A "
+        "collate_fn may join in another way. Or pad in the dataset; then everything fits again."
     ),
     wrong={
-        '["pairs", "alone", "plain"]': (
+        "[RuntimeError, RuntimeError, (4,)]": (
             "Some say only your own collate_fn helps. It is the usual way, among others."
         ),
-        '["pairs", "alone"]': "One sample fits with itself.",
-        '["pairs", "plain", "listed"]': "A list of tensors asks nothing of their shapes.",
-        "[]": "Read the koan before this one again.",
+        "[(3,), (3,), (4,)]": "A batch says how many samples it holds, even if it is one.",
+        "[(1, 3), (1, 3), (4,)]": "None is not 1. What is not batched gets no new dimension.",
+        "[(1, 3), (3,), RuntimeError]": "torch.stack wants equal lengths. Is that who is called?",
+        "[(1, 3), (3,), (2, 3)]": "Nothing is padded unless you do it.",
     },
 )
 def test_ways_around_the_stack():
-    """The samples have lengths 1 to 4. Four loaders read them all: write the names of those that
-    raise, as a list, in order."""
-    samples = [torch.ones(n) for n in (1, 2, 3, 4)]
-    options = {"pairs": {"batch_size": 2}, "alone": {"batch_size": 1}}
-    options |= {"plain": {"batch_size": None}, "listed": {"batch_size": 2, "collate_fn": list}}
-    refused = []
-    for name, chosen in options.items():
+    """Again two samples of different length, and three loaders. Write the shape of the first
+    batch of each. If one of them raises, write the type of its exception instead."""
+    samples = [torch.ones(3), torch.ones(1)]
+    options = [{"batch_size": 1}, {"batch_size": None}, {"batch_size": 2, "collate_fn": torch.cat}]
+    found = []
+    for chosen in options:
         try:
-            list(DataLoader(samples, **chosen))
-        except Exception:
-            refused.append(name)
-    assert refused == answer(["pairs"])
+            found.append(tuple(next(iter(DataLoader(samples, **chosen))).shape))
+        except Exception as error:
+            found.append(type(error))
+    assert found == answer([(1, 3), (3,), (4,)])
 
 
 @koan(
@@ -264,6 +265,9 @@ def test_pad_and_remember_the_lengths():
         "whole = [x for x in samples if x]\nreturn default_collate(whole) if whole else None": (
             "Zero is a value. Only None stands for a broken sample."
         ),
+        "return default_collate([x for x in samples if x])": (
+            "Zero is a value, too. And what if nothing is left to collate?"
+        ),
         "return default_collate([x for x in samples if x is not None])": (
             "And what if nothing is left to collate?"
         ),
@@ -277,8 +281,8 @@ def test_pad_and_remember_the_lengths():
     ],
 )
 def test_a_sample_that_is_broken():
-    """Some return None for a broken sample, and hope that the loader skips it. Repair the marked
-    line: the batch holds what is whole. If nothing is, the batch is None."""
+    """This dataset gives None for a broken sample, and the loader does not skip it. Repair the
+    marked line: the batch holds what is whole. If nothing is, the batch is None."""
 
     def collate(samples):
         # answer:
@@ -386,16 +390,15 @@ def test_what_a_dataset_is_asked_for():
     asked = []
 
     class Notes(Dataset):
-        def __len__(self):
-            return 4
-
         def __getitem__(self, index):
-            return asked.append(("one", index)) or index
+            asked.append(("one", index))
+            return index
 
         def __getitems__(self, indices):
-            return asked.append(("all", indices)) or indices
+            asked.append(("all", indices))
+            return indices
 
-    list(DataLoader(Notes(), batch_size=3))
+    list(DataLoader(Notes(), batch_size=3, sampler=range(4)))
     list(DataLoader(Notes(), batch_size=None, sampler=[[3, 0]]))
     assert asked == answer([("all", [0, 1, 2]), ("all", [3]), ("one", [3, 0])])
 
@@ -544,6 +547,12 @@ def test_from_pinned_memory_to_the_gpu():
         "if isinstance(batch, (list, tuple)):\n"
         "    batch = [move(part, device) for part in batch]\n"
         "return batch": "A tensor's .to() changes nothing. It returns another tensor.",
+        "if isinstance(batch, torch.Tensor):\n"
+        "    return batch.to(device, non_blocking=True)\n"
+        "places = batch if isinstance(batch, dict) else range(len(batch))\n"
+        "for place in places if isinstance(batch, (dict, list)) else ():\n"
+        "    batch[place] = move(batch[place], device)\n"
+        "return batch": "You were given a batch, and now it has lost its tensors to the device.",
     },
     right=[
         "if isinstance(batch, dict):\n"
@@ -551,19 +560,26 @@ def test_from_pinned_memory_to_the_gpu():
         "if isinstance(batch, (list, tuple)):\n"
         "    return type(batch)(move(part, device) for part in batch)\n"
         "return batch.to(device, non_blocking=True) if hasattr(batch, 'to') else batch",
+        "if isinstance(batch, dict):\n"
+        "    return {key: move(part, device) for key, part in batch.items()}\n"
+        "if isinstance(batch, list):\n"
+        "    return [move(part, device) for part in batch]\n"
+        "return batch.to(device, batch.dtype, True) if torch.is_tensor(batch) else batch",
         "from torch.utils._pytree import tree_map_only\n"
         "return tree_map_only(torch.Tensor, lambda x: x.to(device, non_blocking=True), batch)",
     ],
 )
 def test_move_a_whole_batch():
-    """Write move(): the same structure, with every tensor in it on `device`. The CPU shall not
-    wait for the copies. The meta device plays the GPU, so that it can be seen anywhere."""
-    promises = []
+    """Write move(): it returns a new batch of the same structure, with a copy of each tensor on
+    `device`, and leaves the old batch alone. The CPU must not wait for the copies. The meta
+    device plays the GPU, so that it can be seen anywhere."""
+    no_waiting = []
 
     class Watch(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
-            promises.append((kwargs or {}).get("non_blocking"))
-            return function(*args, **(kwargs or {}))
+            kwargs = kwargs or {}
+            no_waiting.append(kwargs.get("non_blocking") or any(x is True for x in args))
+            return function(*args, **kwargs)
 
     def move(batch, device):
         # answer:
@@ -580,8 +596,10 @@ def test_move_a_whole_batch():
     batch = next(iter(DataLoader([sample] * 4, batch_size=4)))
     with Watch():
         moved = move(batch, "meta")
-    tensors = [moved["image"], *moved["pair"], moved["deep"]["id"]]
-    assert [tensor.device.type for tensor in tensors] == ["meta"] * 4
-    assert [tuple(tensor.shape) for tensor in tensors] == [(4, 3), (4, 2), (4,), (4,)]
+    for every, device in ((moved, "meta"), (batch, "cpu")):
+        tensors = [every["image"], *every["pair"], every["deep"]["id"]]
+        assert [tensor.device.type for tensor in tensors] == [device] * 4
+        assert [tuple(tensor.shape) for tensor in tensors] == [(4, 3), (4, 2), (4,), (4,)]
+    assert [list(moved), type(moved["pair"]), list(moved["deep"])] == [list(batch), list, ["id"]]
     assert moved["name"] == ["cat"] * 4
-    assert promises.count(True) == 4
+    assert no_waiting.count(True) == 4

@@ -38,9 +38,9 @@ class Diary(Dataset):
         "Ahead of whom could a loader fetch, and who would do it?",
     ],
     why=(
-        "A plain loader is an ordinary loop: sampler, dataset and collate_fn run in your own "
-        "process, when you ask for a batch. Processes, fetching ahead and pinned memory come only "
-        "on request. (And what pins is called pin_memory; pin_memory_batch is a name of old.)"
+        "A plain loader is an ordinary loop in your own process. Workers, fetching ahead "
+        "and pinned memory come only on request. (And what pins is called pin_memory; "
+        "pin_memory_batch is a name of old.)"
     ),
     wrong={
         "[2, 2, False]": "Some say a loader is many processes by nature. It is, once you ask.",
@@ -91,12 +91,12 @@ def test_when_samples_are_read():
     hint=[
         "A loader is no iterator. What does iter() do each time?",
         "Make one iterator, and ask it n times.",
-        "The last check counts the reads. What you do not need shall not be read.",
+        "The last check counts the reads. Do not read what you do not need.",
     ],
     why=(
-        "Each iter(loader) starts a new epoch: from the front, with a new shuffle, with new "
-        "workers. Two iterators over one loader do not disturb each other. So keep the one you "
-        "have. next(iter(loader)) is fine for a look at one batch, and for no more."
+        "Each iter(loader) starts an epoch from the front, with a new shuffle. So keep the "
+        "iterator that you have. next(iter(loader)) is fine for a look at one batch, and for no "
+        "more."
     ),
     wrong={
         "return [next(iter(loader)) for _ in range(n)]": "Still a new iterator for each batch.",
@@ -118,8 +118,8 @@ def test_when_samples_are_read():
     ],
 )
 def test_the_first_batches():
-    """take() shall return the first n batches, and read no sample more than that. It returns the
-    first one again and again. Repair the marked lines."""
+    """This take() returns the first batch again and again. Repair the marked lines: it returns
+    the first n batches, and reads no sample more than that."""
 
     def take(loader, n):
         # answer:
@@ -253,8 +253,8 @@ def test_where_the_work_is_done():
     see="torch.utils.data.DataLoader",
     hint=[
         "By default each worker has two batches in hand, ready or in the making.",
-        "Two workers, two batches each, three samples a batch.",
         "You take one batch away. What does the loader do about the stock?",
+        "Two workers, two batches each, three samples a batch.",
     ],
     why=(
         "iter() gives each worker prefetch_factor batches to do, 2 by default: 2 x 2 x 3 indices. "
@@ -290,39 +290,41 @@ def test_how_far_workers_run_ahead():
 @koan(
     see="torch.utils.data.DataLoader",
     hint=[
-        "Each batch has a number. Who is able to wait for the right one?",
-        "Worker 1 is done early. Is that a reason to give you its batch now?",
+        "The loader deals out all four before you get one: 0, 1, 0, 1. To whom goes sample 2?",
+        "A worker does what it was given, one thing after another.",
     ],
     why=(
-        "The loader keeps what arrives too early, and waits for the batch whose turn it is. So "
-        "results do not depend on speed. The price: one slow sample holds up all that is ready. "
-        "in_order=False gives up the order."
+        "You got what was ready. But sample 2 waited in the line of the slow worker, and nobody "
+        "takes dealt work away again. By default (in_order=True) the loader keeps what arrives too "
+        "early, so results do not depend on speed: here it would have waited for 0 first."
     ),
     wrong={
-        "[1, 0, 2, 3]": "First come, first served? Each batch has its place in the line.",
-        "[1, 3, 0, 2]": "What worker 1 has ready is kept until it is its turn.",
-        "[0, 2, 1, 3]": "You do not get one worker's batches first, and then the other's.",
+        "[0, 1, 2, 3]": "So it is by default. This loader was told not to care.",
+        "[1, 2, 3, 0]": "Sample 2 is not taken by whoever is free. It was dealt out before.",
+        "[1, 2, 0, 3]": "Sample 2 is not taken by whoever is free. It was dealt out before.",
+        "[1, 0, 2, 3]": "The wait ends only after two samples.",
+        "[1, 3, 2, 0]": "One worker has both 0 and 2. Can it begin with the second?",
     },
 )
 def test_a_slow_first_sample():
-    """Two workers take turns. Sample 0 does not come before the other worker has read sample 1.
+    """in_order=False: two workers, and you take what is ready. But sample 0 keeps its worker busy
+    until you have two others.
 
-    In which order do you get the samples?
+    In which order do you get the four samples?
     """
-    other = multiprocessing.get_context("fork").Event()
+    go = multiprocessing.get_context("fork").Event()
 
     class Uneven(Dataset):
-        def __len__(self):
-            return 4
-
         def __getitem__(self, i):
-            if i == 1:
-                other.set()
-            assert i != 0 or other.wait(10)
+            assert i != 0 or go.wait(10)
             return i
 
-    loader = DataLoader(Uneven(), num_workers=2, multiprocessing_context="fork")
-    assert [batch.item() for batch in loader] == answer([0, 1, 2, 3])
+    got, options = [], {"num_workers": 2, "multiprocessing_context": "fork", "in_order": False}
+    for batch in DataLoader(Uneven(), sampler=range(4), **options):
+        got.append(batch.item())
+        if len(got) == 2:
+            go.set()
+    assert got == answer([1, 3, 0, 2])
 
 
 @pytest.mark.needs(fork=True)
@@ -412,44 +414,43 @@ def test_two_readers_at_one_shelf():
     see="torch.utils.data.DataLoader",
     hint=[
         "The first batch was in the hands of the killed one. Can the epoch be complete without it?",
-        "Nobody starts a new worker. So how does the loader tell you, and in how common a word?",
+        "Within an epoch nobody replaces a worker. And what does iter() do at the next one?",
     ],
     why=(
         "A killed worker ends the epoch: 'DataLoader worker (pid ...) exited unexpectedly'. "
-        "Nothing goes on slower, nothing is skipped. So a table with the time of a finished "
-        "epoch tells of no killed worker; and such a table is true for one machine only."
+        "Nothing goes on slower, nothing is skipped. So an epoch that was finished and timed had "
+        "no killed worker. The loader itself is unharmed: the next iter() starts new workers."
     ),
     wrong={
-        "7": (
+        "[7, 8]": (
             "Some say the others carry on, and the GPU just has less to do. Then a batch would be "
             "missing, and nobody would know."
         ),
-        "8": "A worker that died is not replaced, and its work is not given to another one.",
-        "ChildProcessError": "Natural. But the loader reports it as a failure of its own.",
-        "KeyboardInterrupt": "Nobody interrupted you. It was the worker that got a signal.",
+        "[8, 8]": "A worker that died is not replaced, and its work is not given to another one.",
+        "[RuntimeError, RuntimeError]": "A worker broke, not the loader. Who starts the workers?",
+        "[ChildProcessError, 8]": "Natural. But the loader reports it as a failure of its own.",
+        "[KeyboardInterrupt, 8]": "Nobody interrupted you. It was the worker that got a signal.",
     },
 )
 def test_a_worker_is_killed():
-    """When memory runs out, the system kills a process. Here one of two workers is killed, with
-    the first batch in its hands.
+    """When memory runs out, the system kills a process. In the first epoch one of two workers is
+    killed, with the first batch in its hands. In the second epoch nobody is.
 
-    What comes of the epoch: how many batches, or which exception?
+    What comes of each epoch: how many batches, or which exception?
     """
 
-    class Doomed(Dataset):
-        def __len__(self):
-            return 8
+    def collate(samples):
+        if samples == [0] and epoch == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        def __getitem__(self, i):
-            if i == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return i
-
-    try:
-        outcome = len(list(DataLoader(Doomed(), num_workers=2, multiprocessing_context="fork")))
-    except Exception as error:
-        outcome = type(error)
-    assert outcome == answer(RuntimeError)
+    options, outcomes = {"num_workers": 2, "multiprocessing_context": "fork"}, []
+    loader = DataLoader(range(8), collate_fn=collate, **options)
+    for epoch in (1, 2):
+        try:
+            outcomes.append(len(list(loader)))
+        except Exception as error:
+            outcomes.append(type(error))
+    assert outcomes == answer([RuntimeError, 8])
 
 
 @koan(

@@ -44,10 +44,10 @@ def alive():
     },
 )
 def test_when_workers_come_and_go(monkeypatch):
-    """Some say that the iterator's _reset starts the worker processes.
+    """The loader's iterator has a method _reset, called at the start of each epoch.
 
-    We count the living ones three times: when the loader is made, when _reset begins,
-    and after the epoch. Write down the three counts.
+    We count the living workers three times: when the loader is made, when _reset begins, and
+    after the epoch. Write down the three counts.
     """
     counts = []
     original = LoaderIter._reset
@@ -439,50 +439,51 @@ def test_an_error_crosses_over():
 @pytest.mark.needs(fork=True)
 @koan(
     claims=["A-3.4-16"],
-    see="torch.Tensor.share_memory_",
+    see="torch.utils.data.DataLoader",
     hint=[
         "How many lists are there once two workers run? And which one does the test print?",
         "Each worker gets two of the four samples. How long is ITS list after each of them?",
-        "share_memory_ moves a tensor to memory that a fork does not copy.",
+        "A tensor is a piece of memory. Do two processes have the same memory?",
     ],
     why=(
         "Each worker has a dataset of its own: two lists that grow to 2, and the main process's "
-        "list stays empty. Caches and counters filled in __getitem__ are lost the same way. Only "
-        "memory that is really shared, like a tensor after share_memory_(), is seen by all."
+        "list stays empty. A tensor is no exception: its numbers are copied when somebody writes. "
+        "Caches and counters filled in __getitem__ are lost the same way."
     ),
     wrong={
         "[[1, 2, 3, 4], [0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0]]": (
             "So it is with num_workers=0, where there is one dataset only."
         ),
         "[[1, 1, 2, 2], [0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0]]": (
-            "The lists are apart. Nobody brings them together at the end of the epoch."
+            "Nobody brings the copies together at the end of the epoch."
         ),
-        "[[1, 1, 2, 2], [], [0.0, 0.0, 0.0, 0.0]]": (
-            "The list is lost, yes. But one of the two was put where both sides look."
+        "[[1, 1, 2, 2], [], [1.0, 1.0, 1.0, 1.0]]": (
+            "Some say tensors are seen by all processes. A batch travels; this tensor just lies "
+            "in the dataset."
         ),
-        "[[1, 2, 3, 4], [], [1.0, 1.0, 1.0, 1.0]]": ("The workers have no list in common either."),
+        "[[1, 2, 3, 4], [], [0.0, 0.0, 0.0, 0.0]]": ("The workers have no list in common either."),
     },
 )
 def test_what_a_worker_writes_down():
-    """Two workers write into their dataset: into a list, and into a shared tensor.
+    """Two workers write into their dataset: into a list, and into a tensor.
 
     Predict the lengths they report, and what the main process finds in list and tensor.
     """
 
     class Diary:
         def __init__(self):
-            self.seen, self.shared = [], torch.zeros(4).share_memory_()
+            self.seen, self.marks = [], torch.zeros(4)
 
         def __getitem__(self, i):
             self.seen.append(i)
-            self.shared[i] = 1
+            self.marks[i] = 1
             return len(self.seen)
 
     diary = Diary()
     options = {"num_workers": 2, "multiprocessing_context": "fork"}
     lengths = list(DataLoader(diary, sampler=range(4), batch_size=None, **options))
-    found = [lengths, diary.seen, diary.shared.tolist()]
-    assert found == answer([[1, 1, 2, 2], [], [1.0, 1.0, 1.0, 1.0]])
+    found = [lengths, diary.seen, diary.marks.tolist()]
+    assert found == answer([[1, 1, 2, 2], [], [0.0, 0.0, 0.0, 0.0]])
 
 
 @pytest.mark.needs(fork=True)
@@ -492,11 +493,12 @@ def test_what_a_worker_writes_down():
     hint=[
         "Persistent workers start once. When was their copy of the dataset made?",
         "fill_ writes into the main process's tensor. Who else looks at that memory?",
-        "In this file, one write did reach the other side. What had been done to that tensor?",
+        "There is memory that several processes see. A tensor has a method that moves it there.",
     ],
     why=(
         "The workers keep the dataset of the first epoch, so what set_epoch writes stays in the "
-        "main process. With the tensor in shared memory both sides look at the same eight bytes."
+        "main process. With the tensor in shared memory both sides look at the same eight bytes. "
+        "It must be moved there before the workers start."
     ),
     wrong={
         "self.epoch = torch.from_numpy(np.zeros((), dtype=np.int64))": (

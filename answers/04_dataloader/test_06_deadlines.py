@@ -258,7 +258,7 @@ def test_a_lock_for_each_worker():
     for busy in (True, False):
         if busy:
             dataset.lock.acquire()
-        batches = iter(DataLoader(dataset, batch_size=None, timeout=3, **options))
+        batches = iter(DataLoader(dataset, batch_size=None, timeout=5, **options))
         if busy:
             dataset.lock.release()
         assert list(batches) == [0, 1, 4]

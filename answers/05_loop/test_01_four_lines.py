@@ -98,12 +98,19 @@ def test_what_each_line_changes():
             "This order trains as well. The example begins with another line."
         ),
         "['.backward()', 'optimizer.step()']": "Both are there, and they do not stand alone.",
+        "['model.train()', 'optimizer.zero_grad()', '.backward()', 'optimizer.step()']": (
+            "A mode is good practice, but the example gets by without one."
+        ),
+        "['optimizer.zero_grad()', '.backward()', 'optimizer.step()', 'scheduler.step()']": (
+            "A scheduler has a manual of its own."
+        ),
     },
 )
 def test_what_the_manual_says():
-    """The manual of SGD has an example. Which of these calls does it show, in which order?"""
+    """The manual of SGD has an example. Which of these five calls does it show, in which order?"""
     manual = torch.optim.SGD.__doc__
-    calls = [".backward()", "optimizer.step()", "optimizer.zero_grad()"]
+    calls = [".backward()", "model.train()", "optimizer.step()"]
+    calls += ["optimizer.zero_grad()", "scheduler.step()"]
     shown = sorted((call for call in calls if call in manual), key=manual.index)
     assert shown == answer(["optimizer.zero_grad()", ".backward()", "optimizer.step()"])
 
@@ -279,9 +286,9 @@ def test_writes_into_a_gradient():
         "An exception stops a function where it stands. It does not undo the lines before.",
     ],
     why=(
-        "The last line fails, after the loss was noted and backward had run: a step half done. Who "
-        "catches the error and goes on has one loss too many in the list, and a gradient that "
-        "joins the next one. The optimizer belongs into __init__."
+        "The last line fails, after the loss was noted and backward had run: a step half done. "
+        "Whoever catches the error and goes on has one loss too many in the list, and a gradient "
+        "that joins the next one. The optimizer belongs in __init__."
     ),
     wrong={
         ("AttributeError", "[[3.0], 3.0, 0.25]"): (
@@ -364,8 +371,8 @@ def test_the_trainer_goes_on():
             "The loader does not remember where you were. Its iterator does, and you throw it away."
         ),
         ("[[0, 1], [0, 1], [0, 1]]", "1"): (
-            "Some say a loop over a loader gets a multi-process iterator. Only who asks for "
-            "workers gets one."
+            "Some say a loop over a loader gets a multi-process iterator. Only those who "
+            "ask for workers get one."
         ),
         ("[[0, 1], [0, 1], [0, 1]]", "3"): "Every iter() makes an iterator. Not every one hires.",
     },
@@ -386,7 +393,7 @@ def test_the_next_batch_please():
     claims=["A-3.5-06"],
     see="torch.Tensor.to",
     hint=[
-        "What type has a batch that is made of dicts? What can that type do?",
+        "What type is a batch that is made of dicts? What can that type do?",
         "A tensor's move is not in place: it returns another tensor. Put these into a new dict.",
     ],
     why=(
@@ -493,6 +500,7 @@ def test_what_a_list_of_losses_keeps():
         "graph once, and keep numbers."
     ),
     wrong={
+        "pass": "Nothing is walked now, and nothing counted. Each loss has to do its work once.",
         "total = total + loss\ntotal.backward()": (
             "Now PyTorch says it: an old graph is walked a second time. Listen to it."
         ),

@@ -19,15 +19,18 @@ from sensei import answer, koan
     ],
     why=(
         "A tensor that requires grad, backward, and a write under no_grad: that trains. Module, "
-        "DataLoader and Optimizer are conveniences around it, very good ones. (The first step goes "
-        "from 0 to 3, where the second loss has no slope.)"
+        "DataLoader and Optimizer are conveniences around it, very good ones. (The second step "
+        "goes beyond 3, the slope of the data. Many smaller steps would end there.)"
     ),
     wrong={
         "0.0": (
             "Some say that five tools are indispensable, so that nothing trains without an "
             "optimizer or a module. Who stops you from writing into w?"
         ),
-        "15.0": "The second round starts at the new w, and its loss is built from it.",
+        "3.0": (
+            "With w = 3 both losses would be zero. But two steps of this length do not end there."
+        ),
+        "7.5": "The second round starts at the new w, and its loss is built from it.",
         "6.0": "Is the gradient of the first round still there in the second one?",
     },
 )
@@ -41,9 +44,9 @@ def test_training_with_tensors_only():
         loss = (w * x - y) ** 2 / 2
         loss.backward()
         with torch.no_grad():
-            w -= w.grad
+            w -= 0.5 * w.grad
         w.grad = None
-    assert w.item() == answer(3.0)
+    assert w.item() == answer(4.5)
 
 
 @koan(
@@ -345,7 +348,7 @@ def test_a_weight_in_two_groups():
 def test_a_new_head():
     """In the middle of the training the model gets a new head, and the head does not learn.
 
-    Repair the marked line. The body must keep its momentum.
+    Repair the marked line. The body must keep its momentum. The old head may stay in the optimizer.
     """
     model = nn.ModuleDict({"body": nn.Linear(1, 1, bias=False)})
     model["head"] = nn.Linear(1, 1, bias=False)
@@ -410,7 +413,7 @@ def test_a_state_for_two_weights():
     see="torch.optim.LBFGS",
     hint=[
         "LBFGS tries several points in one step. What must be computed anew at each of them?",
-        "Three of the four lines go into the function. It returns the loss.",
+        "To clear, to compute the loss, to go backward: all this goes into the function.",
     ],
     why=(
         "LBFGS calls the closure again and again within one step, each time at another point. So "
@@ -418,30 +421,35 @@ def test_a_state_for_two_weights():
         "that hands out an old loss makes it search in a picture that does not change."
     ),
     wrong={
-        "loss = loss_of(point)\nloss.backward()\noptimizer.step()": (
-            "For most optimizers this is all. This one insists on a closure."
+        "loss = loss_of(point)\nloss.backward()\nclosure = None": (
+            "For most optimizers this is enough. This one insists on a closure."
         ),
-        "def closure():\n    return loss_of(point)\noptimizer.step(closure)": (
+        "def closure():\n    return loss_of(point)": (
             "The loss is fresh. But who brings the gradient of the new point?"
         ),
         "def closure():\n"
         "    loss = loss_of(point)\n"
         "    loss.backward()\n"
-        "    return loss\n"
-        "optimizer.step(closure)": "Called again and again, and nobody clears: slopes pile up.",
+        "    return loss": "Called again and again, and nobody clears: slopes pile up.",
         "def closure():\n"
         "    optimizer.zero_grad()\n"
-        "    loss_of(point).backward()\n"
-        "optimizer.step(closure)": "LBFGS compares losses. It wants to be told.",
+        "    loss_of(point).backward()": "LBFGS compares losses. It wants to be told.",
+        "for _ in range(2000):\n"
+        "    optimizer.zero_grad()\n"
+        "    loss = loss_of(point)\n"
+        "    loss.backward()\n"
+        "    with torch.no_grad():\n"
+        "        point -= 0.005 * point.grad\n"
+        "closure = lambda: loss": (
+            "You walked by yourself, and it arrived. But LBFGS was to do the work."
+        ),
     },
     right=[
         "def closure():\n"
         "    point.grad = None\n"
         "    loss = loss_of(point)\n"
         "    loss.backward()\n"
-        "    return loss\n"
-        "for _ in range(2):\n"
-        "    optimizer.step(closure)",
+        "    return loss",
     ],
 )
 def test_an_optimizer_that_asks_back():
@@ -461,12 +469,13 @@ def test_an_optimizer_that_asks_back():
             loss.backward()
             return loss
 
-        optimizer.step(closure)
         # given:
         # loss = loss_of(point)
         # loss.backward()
-        # optimizer.step(lambda: loss)
+        # closure = lambda: loss
         # end
+        optimizer.step(closure)
+        assert optimizer.state[point]["func_evals"] > 3
         return point.item()
 
     assert abs(solve(lambda x: (x - 2) ** 4 + (x - 2) ** 2, start=5.0) - 2) < 1e-2
@@ -494,6 +503,14 @@ def test_an_optimizer_that_asks_back():
         ),
         "def update(parameter):\n"
         "    parameter.data -= lr * parameter.grad\n"
+        "    parameter.grad = None\n"
+        "for parameter in model.parameters():\n"
+        "    parameter.register_post_accumulate_grad_hook(update)": (
+            "The numbers are right, and the write is not counted: autograd cannot notice it."
+        ),
+        "def update(parameter):\n"
+        "    with torch.no_grad():\n"
+        "        parameter -= lr * parameter.grad\n"
         "for parameter in model.parameters():\n"
         "    parameter.register_post_accumulate_grad_hook(update)": (
             "It moves. But the gradients stay in memory, and pile up."
@@ -526,7 +543,7 @@ def test_an_optimizer_that_asks_back():
 )
 def test_train_without_a_step():
     """Write `learn_in_backward`: from then on, each backward moves every parameter by -lr times
-    its gradient, and no gradient is left when backward returns."""
+    its gradient, in writes that are counted. No gradient is left when backward returns."""
 
     def learn_in_backward(model, lr):
         # answer:
@@ -544,11 +561,13 @@ def test_train_without_a_step():
         for parameter in model.parameters():
             nn.init.ones_(parameter)
         learn_in_backward(model, lr)
+        writes = model.weight._version
         for _ in range(2):
             model(torch.tensor([[1.0, 2.0]])).sum().backward()
         assert model.weight.tolist() == [[1 - 2 * lr, 1 - 4 * lr]]
         assert model.bias.tolist() == [1 - 2 * lr]
         assert [p.grad for p in model.parameters()] == [None, None]
+        assert model.weight._version > writes
 
 
 @koan(
@@ -556,7 +575,7 @@ def test_train_without_a_step():
     see="torch.optim.Optimizer",
     hint=[
         "Two loops: over the groups, and over the parameters of each. Options are the group's.",
-        "Who has no gradient is skipped.",
+        "Whoever has no gradient is skipped.",
         "self.state[parameter] is a dict of its own for each parameter, empty at first.",
         "The buffer starts as a copy of the first gradient. The weight moves by lr times it.",
     ],
@@ -583,6 +602,15 @@ def test_train_without_a_step():
         "        memory = self.state[p]\n"
         "        memory['v'] = group['momentum'] * memory.get('v', 0) + p.grad\n"
         "        p.add_(memory['v'], alpha=-group['lr'])": "Not everybody has a gradient.",
+        "for group in self.param_groups:\n"
+        "    for p in group['params']:\n"
+        "        memory = self.state[p]\n"
+        "        if p.grad is not None:\n"
+        "            memory['v'] = group['momentum'] * memory.get('v', 0) + p.grad\n"
+        "            p.add_(memory['v'], alpha=-group['lr'])": (
+            "It walks well. But a look into self.state makes an entry, even for a weight that is "
+            "skipped."
+        ),
         "for group in self.param_groups:\n"
         "    for p in group['params']:\n"
         "        if p.grad is not None:\n"
@@ -640,16 +668,17 @@ def test_write_an_optimizer():
                         p.add_(memory["v"], alpha=-group["lr"])
             # end
 
-    ends = []
+    runs = []
     for kind in (Momentum, torch.optim.SGD):
-        a, b, idle = parameters = [nn.Parameter(torch.ones(())) for _ in range(3)]
+        a, b, idle = weights = [nn.Parameter(torch.ones(())) for _ in range(3)]
         groups = [{"params": [a, idle]}, {"params": [b], "lr": 0.5}]
         optimizer = kind(groups, lr=0.25, momentum=0.5)
         for _ in range(3):
             optimizer.zero_grad()
             (a * b).backward()
             optimizer.step()
-        ends.append([p.item() for p in parameters])
-        ends[-1] += [p._version > 0 for p in parameters]
-        ends[-1] += [len(entry) for entry in optimizer.state_dict()["state"].values()]
-    assert ends[0] == ends[1]
+        runs.append((weights, optimizer.state_dict()["state"]))
+    (ours, our_state), (theirs, their_state) = runs
+    assert [p.item() for p in ours] == [p.item() for p in theirs]
+    assert [p._version > 0 for p in ours] == [p._version > 0 for p in theirs]
+    assert [*map(len, our_state.values())] == [*map(len, their_state.values())]

@@ -17,29 +17,51 @@ from sensei import answer, koan
     claims=["A-3.5-01"],
     see="torch.nn.Module",
     hint=[
-        "What type does a plain module return?",
-        "You ask that object for a part it does not have. How does Python say so?",
+        "What type does a plain module return? Has that type a loss?",
+        "Output and target must meet somewhere. In which order does a loss function take them?",
     ],
     why=(
-        "A plain module returns a tensor, and a tensor has no loss: output and target meet in a "
-        "loss function, loss_fn(model(x), y). Some libraries have models that take the labels, "
-        "too, and return an object with a .loss. That is their custom, not PyTorch's."
+        "A plain module returns a tensor, and a tensor has no loss: AttributeError. Output and "
+        "target meet in a loss function, the output first. Some libraries have models that take "
+        "the labels, too, and return an object with a .loss. That is their custom, not PyTorch's."
     ),
     wrong={
-        "TypeError": "Nothing is called with a wrong argument. Something is looked for.",
-        "RuntimeError": "No operation fails: the output is fine. It is asked for too much.",
-        "KeyError": "That is what a dict says about a missing key. Look at the dot.",
+        "return model(x).loss": (
+            "Some say that each module returns an object with a loss. What has the model been told "
+            "of the target?"
+        ),
+        "return loss_fn(y, model(x))": (
+            "For some losses the order does not matter. Most know which one is the output."
+        ),
+        "return model(x).mean()": "This is made from the output alone. Where is the target?",
+        "return loss_fn(model(x).detach(), y)": "The number is right, and no way leads back.",
     },
+    right=[
+        "output = model(x)\nreturn loss_fn(output, y)",
+        "return loss_fn(model.forward(x), y)",
+    ],
 )
 def test_the_loss_of_an_output():
-    """Many examples write loss = model(batch).loss. Try it with a layer of your own.
+    """Many examples write loss = model(batch).loss. A layer of your own does not know of that.
 
-    Which exception does it raise?
+    Repair the marked line, for any loss function.
     """
-    model = nn.Linear(2, 1)
-    with pytest.raises(Exception) as caught:
-        model(torch.ones(4, 2)).loss.backward()
-    assert caught.type is answer(AttributeError)
+
+    def loss_of(model, loss_fn, x, y):
+        # answer:
+        return loss_fn(model(x), y)
+        # given:
+        # return model(x).loss
+        # end
+
+    for slope, losses in ((0.0, [0.6931, 4.0]), (2.0, [0.1269, 0.0])):
+        model = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(model.weight, slope)
+        one, seen = torch.ones(1, 1), []
+        for loss_fn, y in ((F.binary_cross_entropy_with_logits, one), (F.mse_loss, 2 * one)):
+            seen.append(loss_of(model, loss_fn, one, y))
+            seen[-1].backward()
+        assert [loss.item() for loss in seen] == pytest.approx(losses, abs=1e-3)
 
 
 @koan(
@@ -256,7 +278,7 @@ def test_labels_that_start_at_one():
     why=(
         "reduction='mean' is a weighted mean: the weighted losses, divided by the sum of the "
         "weights of these labels. So a batch of one class alone has the same loss with and without "
-        "weights. Who takes the mean of the unreduced losses gets another number."
+        "weights. Whoever takes the mean of the unreduced losses gets another number."
     ),
     wrong={
         "[[1.0, 3.0], 2.0]": (
@@ -291,7 +313,7 @@ def test_a_class_that_weighs_three():
     why=(
         "cross_entropy wants the classes in dimension 1: (N, C, T). Sequence models put them last. "
         "If T and C differ it raises; if they happen to be equal it computes something else, "
-        "without a word. reshape makes the shape fit and mixes up tokens and classes."
+        "without a word. reshape(N, C, T) makes the shape fit and mixes up tokens and classes."
     ),
     wrong={
         "return F.cross_entropy(scores.reshape(len(scores), scores.shape[2], -1), labels)": (
@@ -453,6 +475,9 @@ def test_a_distance_below_zero():
             "This zero knows no scores, so the loop fails at backward()."
         ),
         "return F.cross_entropy(\n"
+        "    scores.transpose(1, 2), labels, ignore_index=padding\n"
+        ").nan_to_num()": "It hides every nan, also the one that a broken model has made.",
+        "return F.cross_entropy(\n"
         "    scores, labels, ignore_index=padding, reduction='sum'\n"
         ") / (labels != padding).sum().clamp(min=1)": "It does not find the classes.",
     },
@@ -469,7 +494,7 @@ def test_write_a_loss_for_padded_sentences():
     """Write `token_loss`: the mean cross entropy over all tokens that are not padding.
 
     Scores are (sentences, tokens, classes), labels (sentences, tokens). A batch of nothing but
-    padding has the loss 0, and one can go backward from it.
+    padding has the loss 0, and one can go backward from it. A nan among the scores stays a nan.
     """
 
     def token_loss(scores, labels, padding):
@@ -489,3 +514,5 @@ def test_write_a_loss_for_padded_sentences():
         labels[0, 1] = labels[1, 0] = labels[1, 2] = 1
         by_hand = (scores.logsumexp(dim=2) - scores[:, :, 1])[labels == 1].mean()
         torch.testing.assert_close(token_loss(scores, labels, padding), by_hand)
+        scores.data[0, 1] = float("nan")
+        assert token_loss(scores, labels, padding).isnan()

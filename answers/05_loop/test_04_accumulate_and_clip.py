@@ -173,7 +173,7 @@ def test_two_sentences_with_padding():
     # for xs, ys in zip(x, y):
     #     (F.cross_entropy(model(xs), ys) / len(x)).backward()
     # end
-    assert torch.allclose(model.weight.grad, whole, atol=1e-6)
+    torch.testing.assert_close(model.weight.grad, whole)
     assert len(walks) == 2
 
 
@@ -265,6 +265,10 @@ def test_two_ways_to_make_a_step_shorter():
         "clip_grad_norm_([weight], 1.0)\n"
         "loss.backward()\n"
         "optimizer.step()": "A loss alone has no gradients yet.",
+        "optimizer.zero_grad()\n"
+        "(weight * slope).sum().backward()\n"
+        "weight.grad /= weight.grad.norm()\n"
+        "optimizer.step()": "This makes every step as long as the limit, the short one as well.",
     },
     right=[
         "(weight * slope).sum().backward()\n"
@@ -274,11 +278,14 @@ def test_two_ways_to_make_a_step_shorter():
     ],
 )
 def test_two_steps_of_length_one():
-    """No step shall be longer than 1, but these are 50 long. Repair the order of the lines."""
+    """No step shall be longer than 1, but two of these are 50 long.
+
+    Repair the order of the lines. The short step must stay as it is.
+    """
     weight = nn.Parameter(torch.zeros(2))
     optimizer = torch.optim.SGD([weight], lr=1.0)
     path = []
-    for slope in (torch.tensor([30.0, 40.0]), torch.tensor([40.0, -30.0])):
+    for slope in torch.tensor([[30.0, 40.0], [40.0, -30.0], [0.3, 0.4]]):
         # answer:
         optimizer.zero_grad()
         (weight * slope).sum().backward()
@@ -291,7 +298,7 @@ def test_two_steps_of_length_one():
         # optimizer.step()
         # end
         path.append([round(number, 3) for number in weight.tolist()])
-    assert path == [[-0.6, -0.8], [-1.4, -0.2]]
+    assert path == [[-0.6, -0.8], [-1.4, -0.2], [-1.7, -0.6]]
 
 
 @koan(
@@ -323,7 +330,7 @@ def test_an_infinite_gradient_meets_the_clip():
 @koan(
     see="torch.nn.utils.clip_grad_norm_",
     hint=[
-        "Is there a Python name for such arithmetic, and does PyTorch use it?",
+        "Python has an ArithmeticError, and kinds of it. Does PyTorch use them?",
         "The norm is checked. Before anything is written, or after?",
     ],
     why=(

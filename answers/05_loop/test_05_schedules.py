@@ -191,33 +191,46 @@ def test_a_plan_that_is_too_short():
 @koan(
     see="torch.optim.lr_scheduler.ReduceLROnPlateau",
     hint=[
-        "Most schedules go by the number of calls. What does a plateau go by?",
+        "Most schedules go by the number of calls. Which one must be told how training goes?",
         "Something that is needed was not given to a function. Which exception does Python use?",
     ],
     why=(
-        "It lowers the rate when a metric has stopped to improve, so it must be told the metric: "
+        "It lowers the rate when a metric has stopped improving, so it must be told the metric: "
         "scheduler.step(loss). Without it Python misses an argument. Code that serves every kind "
         "of scheduler has to make this one an exception."
     ),
     wrong={
-        "ValueError": "That is for an argument of no use. Here there is none.",
-        "RuntimeError": "PyTorch need not even look. Python stops the call at the door.",
-        "AttributeError": "It has a method step(), like the others.",
+        ("ValueError", "['StepLR', 'OneCycleLR']"): (
+            "That is for an argument of no use. Here there is none."
+        ),
+        ("RuntimeError", "['StepLR', 'OneCycleLR']"): (
+            "PyTorch need not even look. Python stops the call at the door."
+        ),
+        ("TypeError", "['StepLR']"): (
+            "One cycle comes to an end and then it refuses. Its end is not reached yet."
+        ),
+        ("TypeError", "['StepLR', 'OneCycleLR', 'ReduceLROnPlateau']"): (
+            "A cosine needs its T_max, and has it. From then on it counts calls."
+        ),
     },
 )
 def test_one_loop_for_all_schedulers():
-    """A helper steps whatever scheduler it is given. The last one refuses: with which exception?"""
+    """A helper steps whatever scheduler it is given, and one of these refuses.
+
+    With which exception, and which ones have made their step before?
+    """
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(()))], lr=1.0)
-    schedulers = [
-        lr_scheduler.StepLR(optimizer, step_size=2),
-        lr_scheduler.CosineAnnealingLR(optimizer, T_max=2),
-        lr_scheduler.ReduceLROnPlateau(optimizer),
-    ]
+    steps, plateau = lr_scheduler.StepLR(optimizer, 2), lr_scheduler.ReduceLROnPlateau(optimizer)
+    cycle = lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=2)
+    cosine = lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
     optimizer.step()
+    done = []
     with pytest.raises(Exception) as caught:
-        for scheduler in schedulers:
+        for scheduler in (steps, cycle, plateau, cosine):
             scheduler.step()
+            done.append(type(scheduler).__name__)
     assert caught.type is answer(TypeError)
+    assert done == answer(["StepLR", "OneCycleLR"])
 
 
 @koan(
@@ -238,11 +251,13 @@ def test_one_loop_for_all_schedulers():
         "scheduler.step(1 - sum(losses) / len(losses))": (
             "Turned round: now it waits for the loss to grow."
         ),
+        "scheduler.step(sum(losses))": (
+            "One number for each epoch. But an epoch of more batches looks worse by this."
+        ),
         "scheduler.step(0.0)": "It never sees an improvement, since it is not told of one.",
     },
     right=[
         "scheduler.step(torch.tensor(losses).mean())",
-        "scheduler.step(sum(losses))",
     ],
 )
 def test_patience_with_noisy_batches():
@@ -264,7 +279,7 @@ def test_patience_with_noisy_batches():
             # end
         return optimizer.param_groups[0]["lr"]
 
-    assert end_rate([[8.0, 1.0, 3.0], [4.0, 2.0, 4.0], [2.0, 2.0, 5.0]]) == 1.0
+    assert end_rate([[8.0, 2.0], [4.0, 2.0, 6.0], [2.0, 2.0, 5.0, 3.0]]) == 1.0
     assert end_rate([[8.0, 1.0, 3.0], [1.0, 8.0, 3.0], [2.0, 2.0, 8.0]]) == 0.5
 
 
@@ -328,55 +343,60 @@ def test_warm_up():
         "the first day, then load both. (The function of a LambdaLR is not saved at all.)"
     ),
     wrong={
-        "scheduler = lr_scheduler.LambdaLR(optimizer, halved)\n"
+        "scheduler = lr_scheduler.LambdaLR(optimizer, shrunk)\n"
         "scheduler.load_state_dict(saved['scheduler'])": (
             "The counter is right. The rate is a number of the optimizer, and that one is new."
         ),
-        "scheduler = lr_scheduler.LambdaLR(optimizer, halved)\n"
+        "scheduler = lr_scheduler.LambdaLR(optimizer, shrunk)\n"
         "optimizer.load_state_dict(saved['optimizer'])": (
             "The first rate is right, and then the schedule begins anew."
         ),
         "optimizer.load_state_dict(saved['optimizer'])\n"
-        "scheduler = lr_scheduler.LambdaLR(optimizer, halved, last_epoch=3)": (
+        "scheduler = lr_scheduler.LambdaLR(optimizer, shrunk, last_epoch=epochs)": (
             "A counter by hand: it is moved by one when the scheduler is built."
+        ),
+        "optimizer.load_state_dict(saved['optimizer'])\n"
+        "scheduler = lr_scheduler.ExponentialLR(optimizer, 0.5)": (
+            "The first rate is right. But this is another schedule than the one that was saved."
         ),
     },
     right=[
-        "scheduler = lr_scheduler.LambdaLR(optimizer, halved)\n"
+        "scheduler = lr_scheduler.LambdaLR(optimizer, shrunk)\n"
         "scheduler.load_state_dict(saved['scheduler'])\n"
         "optimizer.load_state_dict(saved['optimizer'])",
         "optimizer.load_state_dict(saved['optimizer'])\n"
-        "scheduler = lr_scheduler.LambdaLR(optimizer, halved, last_epoch=2)",
+        "scheduler = lr_scheduler.LambdaLR(optimizer, shrunk, last_epoch=epochs - 1)",
     ],
 )
 def test_the_rate_after_a_restart():
-    """After three epochs the rate was 1/8. Everything is loaded, and still the next epoch begins
-    with another rate. Repair the marked lines."""
+    """After three epochs the rate was 1/4. Everything is loaded, and still the next epoch begins
+    with another rate. Repair the marked lines: a stop after one epoch must work, too."""
 
-    def halved(epoch):
-        return 0.5**epoch
+    def shrunk(epoch):
+        return 1 / (1 + epoch)
 
-    def epochs(number, optimizer, scheduler):
-        for _ in range(number):
+    def rates(epochs, optimizer, scheduler):
+        for _ in range(epochs):
             yield optimizer.param_groups[0]["lr"]
             optimizer.step()
             scheduler.step()
 
-    first = torch.optim.SGD([nn.Parameter(torch.zeros(()))], lr=1.0)
-    plan = lr_scheduler.LambdaLR(first, halved)
-    assert list(epochs(3, first, plan)) == [1.0, 0.5, 0.25]
-    saved = {"optimizer": first.state_dict(), "scheduler": plan.state_dict()}
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(()))], lr=1.0)
-    # answer:
-    scheduler = lr_scheduler.LambdaLR(optimizer, halved)
-    optimizer.load_state_dict(saved["optimizer"])
-    scheduler.load_state_dict(saved["scheduler"])
-    # given:
-    # optimizer.load_state_dict(saved["optimizer"])
-    # scheduler = lr_scheduler.LambdaLR(optimizer, halved)
-    # scheduler.load_state_dict(saved["scheduler"])
-    # end
-    assert list(epochs(3, optimizer, scheduler)) == [0.125, 0.0625, 0.03125]
+    for epochs, after in ((3, [1 / 4, 1 / 5, 1 / 6]), (1, [1 / 2, 1 / 3, 1 / 4])):
+        first, optimizer = (torch.optim.SGD([nn.Parameter(torch.ones(1))], 1.0) for _ in "12")
+        plan = lr_scheduler.LambdaLR(first, shrunk)
+        assert len(list(rates(epochs, first, plan))) == epochs
+        saved = {"optimizer": first.state_dict(), "scheduler": plan.state_dict()}
+        # answer:
+        scheduler = lr_scheduler.LambdaLR(optimizer, shrunk)
+        optimizer.load_state_dict(saved["optimizer"])
+        scheduler.load_state_dict(saved["scheduler"])
+        # given:
+        # optimizer.load_state_dict(saved["optimizer"])
+        # scheduler = lr_scheduler.LambdaLR(optimizer, shrunk)
+        # scheduler.load_state_dict(saved["scheduler"])
+        # end
+        assert list(rates(3, optimizer, scheduler)) == after
+        assert scheduler.last_epoch == epochs + 3
 
 
 @koan(
@@ -387,7 +407,7 @@ def test_the_rate_after_a_restart():
         "Which of the two steps comes first?",
     ],
     why=(
-        "One scheduler with one clock: the counter of steps. Epochs follow from it by a division. "
+        "One scheduler with one clock, the counter of steps: epochs follow from it by a division. "
         "The optimizer steps first, the factor scales whatever rate each group was given, and the "
         "returned scheduler knows the rate of the step that would come next."
     ),
@@ -400,6 +420,13 @@ def test_the_rate_after_a_restart():
         "    for group in optimizer.param_groups:\n"
         "        group['lr'] *= 0.5\n"
         "return scheduler": "A rate set by hand, under a schedule that starts from the base rate.",
+        "warm = lr_scheduler.LambdaLR(optimizer, lambda i: min(1, (i + 1) / warmup))\n"
+        "fall = lr_scheduler.StepLR(optimizer, batches, 0.5)\n"
+        "for _ in range(epochs * batches):\n"
+        "    optimizer.step()\n"
+        "    warm.step()\n"
+        "    fall.step()\n"
+        "return fall": "LambdaLR starts from the base rate, and writes over what the other did.",
         "factor = lambda i: min(1, (i + 1) / warmup) * 0.5 ** (i // batches)\n"
         "scheduler = lr_scheduler.LambdaLR(optimizer, factor)\n"
         "for _ in range(epochs * batches):\n"
@@ -428,11 +455,19 @@ def test_the_rate_after_a_restart():
         "        optimizer.step()\n"
         "        scheduler.step()\n"
         "return scheduler",
+        "warm = lr_scheduler.LinearLR(optimizer, 1 / warmup, 1.0, warmup - 1)\n"
+        "fall = lr_scheduler.StepLR(optimizer, batches, 0.5)\n"
+        "for _ in range(epochs * batches):\n"
+        "    optimizer.step()\n"
+        "    warm.step()\n"
+        "    fall.step()\n"
+        "return fall",
     ],
 )
 def test_warm_by_the_batch_and_fall_by_the_epoch():
     """Write `train`: `epochs` times `batches` optimizer steps. The rates warm up over the first
-    `warmup` steps, and are halved for each epoch that is over. Return the scheduler."""
+    `warmup` steps, and are halved for each epoch that is over. Return a scheduler that knows the
+    rates of the next step."""
 
     def train(optimizer, epochs, batches, warmup):
         # answer:

@@ -461,6 +461,8 @@ def test_an_average_that_never_saw_the_data():
         "'TypeError'": "The content is of a kind that is not wanted; but who says so?",
         "'RuntimeError'": "PyTorch's usual name. But this comes from the reader of the file.",
         "'AttributeError'": "That comes when the class cannot be found. It was not looked for.",
+        "'_pickle.UnpicklingError'": "Nearly: __name__ is the name alone, without its module.",
+        "'pickle.UnpicklingError'": "Nearly: __name__ is the name alone, without its module.",
     },
 )
 def test_a_checkpoint_with_its_settings(tmp_path):
@@ -476,38 +478,39 @@ def test_a_checkpoint_with_its_settings(tmp_path):
 @koan(
     see="torch.optim.Optimizer.load_state_dict",
     hint=[
-        "The gradient is always 1. What does momentum 0.5 add to the second step?",
-        "Where is the velocity kept: in the model, or in the optimizer?",
+        "With these betas Adam divides a gradient by the root of an average of squares.",
+        "After two steps the newer square counts two thirds, the older one third.",
+        "Where are the squares of the past kept: in the model, or in the optimizer?",
     ],
     why=(
-        "The first step has length 1, the second 1 + 0.5 · 1. A new optimizer has no velocity, "
-        "so its step has length 1 again. The weights alone do not continue a training; with Adam "
-        "the two averages and the counter of steps would be lost."
+        "The average of the squares is (25 + 2 * 1) / 3 = 9, so the small gradient makes a step of "
+        "1 / 3. A new Adam compares it with itself alone, and steps at full length: a jolt. The "
+        "weights alone do not continue a training. Save the optimizer's state as well."
     ),
     wrong={
-        "[-2.5, -2.5]": (
-            "Some say a model's weights are all there is to save. Who remembers the velocity?"
+        "[0.333, 0.333]": (
+            "Some say a model's weights are all there is to save. Who remembers the large gradient?"
         ),
-        "[-2.0, -2.0]": "One of the two optimizers remembers how fast it was going.",
-        "[-2.0, -2.5]": "The other way round. Which of them is the new one?",
-        "[-1.5, -1.0]": "The first step is part of the way.",
+        "[1.0, 1.0]": "One of the two optimizers remembers that the gradient was larger before.",
+        "[1.0, 0.333]": "The other way round. Which of them is the new one?",
+        "[0.2, 1.0]": "The small gradient against the large one: but the average holds both.",
+        "[0.333, 0.2]": "What can a new optimizer know of the large gradient?",
     },
 )
 def test_a_restart_without_the_optimizer():
-    """Two steps with momentum, from 0. Then the same, but before the second step the optimizer is
-    made anew. Where does the weight end, each time?"""
-    ends = []
+    """Adam steps twice; the gradient is 5, then 1. Then the same, but before the second step the
+    optimizer is made anew. How long is the second step, each time? Give three decimals."""
+    lengths = []
     for restart in (False, True):
         weight = nn.Parameter(torch.zeros(()))
-        optimizer = torch.optim.SGD([weight], lr=1.0, momentum=0.5)
-        for step in range(2):
-            if restart and step == 1:
-                optimizer = torch.optim.SGD([weight], lr=1.0, momentum=0.5)
-            optimizer.zero_grad()
-            weight.backward()
+        for gradient in (5.0, 1.0):
+            if gradient == 5.0 or restart:
+                optimizer = torch.optim.Adam([weight], lr=1.0, betas=(0.0, 0.5))
+            weight.grad = torch.tensor(gradient)
+            before = weight.item()
             optimizer.step()
-        ends.append(weight.item())
-    assert ends == answer([-2.5, -2.0])
+        lengths.append(round(before - weight.item(), 3))
+    assert lengths == answer([0.333, 1.0])
 
 
 @koan(

@@ -28,9 +28,9 @@ def test_who_is_a_leaf():
 
 
 def test_four_moments():
-    """Some say randn hands out a node, and so does the flag. Ask four times for grad_fn.
+    """Ask for grad_fn four times: x when fresh, x with the flag, then y, then x after backward.
 
-    For each, write the node's name, or None where there is no node.
+    For each, write the node's name as name() prints it, such as 'SinBackward0', or None.
     """
     x = torch.randn(3)
     fresh = x.grad_fn
@@ -64,9 +64,9 @@ def test_bytes_of_numbers_and_gradients():
 
 
 def test_who_asks_for_a_gradient():
-    """Some say there are only two ways to the flag: at creation, or by requires_grad_().
+    """Six tensors come into being in six ways. Which of them ask for a gradient?
 
-    Write the names of all that have it.
+    Write their names, in order.
     """
     w = torch.zeros(2)
     w.requires_grad = True
@@ -83,7 +83,7 @@ def test_who_asks_for_a_gradient():
 
 
 def test_a_layer_that_was_not_called():
-    """Some say building a layer builds a graph. List the tensors that have a grad_fn."""
+    """A linear layer, and tensors made with it. List the names of those that have a grad_fn."""
     layer = nn.Linear(784, 10)
     tensors = {
         "weight": layer.weight,
@@ -97,7 +97,7 @@ def test_a_layer_that_was_not_called():
 
 
 def test_behind_a_frozen_number():
-    """Some say requires_grad = False switches tracking off completely. Predict both gradients."""
+    """One of two numbers loses its flag before they are multiplied. Predict both gradients."""
     first = torch.tensor(2.0, requires_grad=True)
     frozen = torch.tensor(5.0, requires_grad=True)
     frozen.requires_grad = False
@@ -117,7 +117,8 @@ def test_the_flag_of_a_result():
 
 
 def test_freeze_the_first_layer():
-    """The first layer should stay, and the last one learn. Repair the marked line."""
+    """The first layer should keep its numbers while the last one learns. Repair the marked
+    line."""
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
     # your turn:
     net[0].requires_grad = False

@@ -22,7 +22,7 @@ def test_two_losses_one_after_the_other():
 
 
 def test_a_history_of_the_gradient():
-    """The history shall show how x.grad grows. All its entries look the same. Repair the
+    """The history should show how x.grad grows. But all its entries look the same. Repair the
     marked line."""
     x = torch.zeros(2, requires_grad=True)
     history = []
@@ -31,7 +31,8 @@ def test_a_history_of_the_gradient():
         # your turn:
         history.append(x.grad)
         # end
-    assert [entry.tolist() for entry in history] == [[2.0, 2.0], [7.0, 7.0], [16.0, 16.0]]
+    grown = [torch.as_tensor(entry).tolist() for entry in history]
+    assert grown == [[2.0, 2.0], [7.0, 7.0], [16.0, 16.0]]
     assert x.grad.tolist() == [16.0, 16.0]
 
 
@@ -93,10 +94,22 @@ def test_the_gradient_after_a_write():
     assert seen == __
 
 
-def test_wipe_the_gradient_of_a_neighbour():
-    """Add two leaves, as they are, or flattened first. Wipe the gradient of `a` alone.
+def test_a_step_that_moves_the_name():
+    """Two gradient steps by hand. The first succeeds, the second does not. With which exception?"""
+    weight = torch.ones(2, requires_grad=True)
+    with pytest.raises(Exception) as caught, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            (weight**2).sum().backward()
+            weight = weight - 0.1 * weight.grad
+    assert caught.type is __
 
-    How much is left of b.grad, each time?
+
+def test_wipe_the_gradient_of_a_neighbour():
+    """Two leaves are added: once as they are, once flattened first. A sum gives both inputs the
+    same gradient. Has each leaf a copy of its own?
+
+    Only a.grad is wiped. Write what b.grad still adds up to, each time.
     """
     k = torch.tensor([1.0, 2.0, 3.0, 4.0])
     left = []
@@ -107,17 +120,6 @@ def test_wipe_the_gradient_of_a_neighbour():
         a.grad.zero_()
         left.append(b.grad.sum().item())
     assert left == __
-
-
-def test_a_step_that_moves_the_name():
-    """Two gradient steps by hand. The first succeeds, the second does not. With which exception?"""
-    weight = torch.ones(2, requires_grad=True)
-    with pytest.raises(Exception) as caught, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(2):
-            (weight**2).sum().backward()
-            weight = weight - 0.1 * weight.grad
-    assert caught.type is __
 
 
 def test_one_step_from_several_batches():
@@ -137,5 +139,6 @@ def test_one_step_from_several_batches():
     weight.register_hook(lambda gradient: walks.append(gradient))
     for batches, expected in (([2.0, 4.0], 3.0), ([1.0, 3.0, 8.0, 4.0], 4.0)):
         step(weight, batches, rate=0.5)
-        assert weight.item() == expected
-    assert weight.is_leaf and len(walks) == 6
+        assert weight.item() == expected, "the mean of all losses makes one step"
+    assert weight.is_leaf
+    assert len(walks) == 6, "2 + 4 batches make 6 backwards"

@@ -24,12 +24,12 @@ def test_where_a_backward_can_start():
     assert accepted == __
 
 
-def test_a_loss_that_was_not_reduced():
-    """Somebody forgot to take the mean. Which exception does backward raise?"""
-    prediction = torch.tensor([1.0, 2.0], requires_grad=True)
-    loss = (prediction - 3) ** 2
+def test_a_gradient_in_one_line():
+    """Somebody wants the slopes at once, in one line. Which exception comes back?"""
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+    loss = (weight**2).sum()
     with pytest.raises(Exception) as caught:
-        loss.backward()
+        loss.backward().tolist()
     assert caught.type is __
 
 

@@ -83,7 +83,7 @@ def test_step_in_half_way():
 
 
 def test_the_slope_of_the_slope():
-    """Write `bend`: the second derivative of f at x, for any smooth f."""
+    """Write `bend`: the second derivative of f at x. f is a curve, not a straight line."""
 
     def bend(f, x):
         # your turn:
@@ -129,7 +129,8 @@ def test_write_a_gradient_penalty():
 
     w = torch.tensor([3.0, 4.0], requires_grad=True)
     loss = penalty(lambda samples: samples @ w, torch.ones(3, 2))
-    assert loss.item() == 16.0 and w.grad is None
+    assert loss.item() == 16.0, "one length for each sample, then the mean"
+    assert w.grad is None, "something was stored in the critic's weight"
     loss.backward()
     assert w.grad.tolist() == pytest.approx([4.8, 6.4])
     w = torch.tensor([0.0, 1.0], requires_grad=True)

@@ -37,9 +37,9 @@ def test_one_element_from_somewhere_else():
 
 
 def test_when_the_write_is_noticed():
-    """Four writes, four errors, one type. Which exception is it?
+    """Four writes, and four errors of one type. Write the type.
 
-    And which of the writes were carried out, so that only backward complained?
+    Then list the writes that were carried out, so that only backward complained.
     """
     x = torch.zeros(2, requires_grad=True)
     targets = {"leaf": x, "part of a leaf": x[:1]}
@@ -134,7 +134,7 @@ def test_the_write_that_nobody_sees():
 
 
 def test_cap_the_large_ones():
-    """What is larger than 4 shall become 4, and get no gradient. Backward fails.
+    """What is larger than 4 should become 4, and get no gradient. Backward fails.
 
     Repair the marked line.
     """

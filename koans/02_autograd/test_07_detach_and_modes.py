@@ -37,9 +37,9 @@ def test_frozen_times_living():
 
 
 def test_backward_from_a_detached_result():
-    """Some say that this gives no gradient, and no more. It does not pass so quietly.
+    """Two things are wrong with this call, and PyTorch names one of them.
 
-    Two things are wrong with this call. Which exception is it, and which word does it mention?
+    Write the exception's type, and which of the two words its message mentions.
     """
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     z = x.detach() ** 2
@@ -68,7 +68,8 @@ def test_cuts_that_get_lost():
 def test_two_copies_that_require_grad():
     """Both copies require grad. What made each of them, as autograd sees it?
 
-    And what reaches x?
+    Write the two class names as type() gives them, such as "SinBackward0". Then write what
+    reaches x.
     """
     x = torch.ones(2, requires_grad=True)
     y = x * 3
@@ -123,7 +124,7 @@ def test_three_suspects():
 def test_inside_the_quiet_block():
     """Three tensors are made in a no_grad block. Which of them require grad?
 
-    And what does backward leave in w.grad, when it is called in there?
+    Then: what does backward leave in w.grad, when it is called in there?
     """
     w = torch.ones(2, requires_grad=True)
     loss = (w * w).sum()

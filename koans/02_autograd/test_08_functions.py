@@ -44,7 +44,7 @@ def test_a_function_without_backward():
 
 def test_a_function_from_an_old_book():
     """This Function is written like a module: with `self`, and an instance that is called. PyTorch
-    refuses it. Bring it into today's form; `scale` shall go on using a node of your own."""
+    refuses it. Bring it into today's form; `scale` should go on using a node of your own."""
 
     # your turn:
     class Scale(torch.autograd.Function):
@@ -130,28 +130,31 @@ def test_catch_the_slip():
     agrees with what forward does, else False. It knows no formula. One of these forgets what
     comes from above."""
 
-    class Square(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x**2
-
-        @staticmethod
-        def backward(ctx, grad):
-            return 3 * ctx.saved_tensors[0] * grad
-
-    class Deaf(Square):
-        @staticmethod
-        def backward(ctx, grad):
-            return 2 * ctx.saved_tensors[0]
-
     def honest(f):
         # your turn:
         __
         # end
 
-    verdicts = [honest(f) for f in (torch.exp, Square.apply, Deaf.apply, torch.square)]
-    assert verdicts == [True, False, False, True]
+    def judge_four():
+        class Square(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x**2
+
+            @staticmethod
+            def backward(ctx, grad):
+                return 3 * ctx.saved_tensors[0] * grad
+
+        class Deaf(Square):
+            @staticmethod
+            def backward(ctx, grad):
+                return 2 * ctx.saved_tensors[0]
+
+        fair, unfair = lambda x: x * x.exp(), lambda x: x + Square.apply(x)
+        return [honest(f) for f in (torch.exp, fair, unfair, Deaf.apply)]
+
+    assert judge_four() == [True, True, False, False]
 
 
 def test_same_forward_and_another_backward():
@@ -196,6 +199,8 @@ def test_the_input_is_wiped_before_backward():
     assert x.grad.tolist() == [2.0, 6.0]
     h = x * 1
     y = Square.apply(h)
+    (kept,) = y.grad_fn.saved_tensors
+    assert kept.data_ptr() == h.data_ptr()
     h.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()

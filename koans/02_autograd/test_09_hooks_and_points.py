@@ -32,18 +32,20 @@ def test_where_the_clipping_bites():
 
 
 def test_three_ways_to_clip():
-    """Clip three times: by a Function, by a hook on a tensor, by a hook on a module. Write the
-    three gradients."""
-    x = torch.tensor([1.0, 1.0], requires_grad=True)
-    hooked = x * 1
+    """Somebody clips by a Function, by two hooks on tensors, by a hook on a module. Which of the
+    four really clip the gradient of x?"""
+    x, kept = torch.ones(2, requires_grad=True), []
+    silent, hooked, layer = x * 1, x * 1, nn.Identity()
+    silent.register_hook(lambda grad: kept.append(grad.clamp(-1, 1)))
     hooked.register_hook(lambda grad: grad.clamp(-1, 1))
-    layer = nn.Identity()
     layer.register_full_backward_hook(lambda _, grads, above: (grads[0].clamp(-1, 1),))
-    gradients = []
-    for h in (Clip.apply(x), hooked, layer(x * 1)):
-        (grad,) = torch.autograd.grad((h * torch.tensor([3.0, 0.25])).sum(), x)
-        gradients.append(grad.tolist())
-    assert gradients == __
+    ways = {"Function": Clip.apply(x), "silent hook": silent, "tensor hook": hooked}
+    ways["module hook"] = layer(x * 1)
+    clipped = []
+    for name, h in ways.items():
+        if torch.autograd.grad(3 * h.sum(), x)[0].tolist() == [1.0, 1.0]:
+            clipped.append(name)
+    assert clipped == __
 
 
 def test_a_hook_that_returns_a_number():
@@ -57,7 +59,7 @@ def test_a_hook_that_returns_a_number():
     assert caught.type is __
 
 
-def test_before_and_after_the_adding():
+def test_two_hooks_on_one_weight():
     """Two hooks on a weight, three backwards. Write what each of them notes down."""
     w = torch.tensor(0.0, requires_grad=True)
     first, second = [], []
@@ -78,12 +80,11 @@ def test_a_vault_for_saved_tensors():
     # end
     x = torch.zeros(2, requires_grad=True)
     with saved_tensors_hooks(pack, unpack):
-        y = x.exp() + x.exp()
-    assert [tensor.tolist() for tensor in vault] == [[1.0, 1.0], [1.0, 1.0]]
-    vault[0] = torch.tensor([5.0, 5.0])
-    vault[1] = torch.tensor([20.0, 30.0])
-    y.sum().backward()
-    assert x.grad.tolist() == [25.0, 35.0]
+        a, b, c = x.exp(), x.exp(), x.exp()
+    assert [tensor.tolist() for tensor in vault] == [[1.0, 1.0]] * 3
+    vault[:] = [torch.tensor([5.0, 6.0]), torch.tensor([7.0, 8.0]), torch.tensor([30.0, 40.0])]
+    slopes = [torch.autograd.grad(y.sum(), x)[0].tolist() for y in (b, c, a)]
+    assert slopes == [[7.0, 8.0], [30.0, 40.0], [5.0, 6.0]]
 
 
 def test_how_often_a_layer_runs():
@@ -122,14 +123,16 @@ def test_listen_to_a_layer_before_an_activation():
     seen = []
 
     def note(module, grads, above):
-        seen.append([type(module).__name__, tuple(above[0].shape)])
+        seen.append([type(module).__name__, len(grads), tuple(above[0].shape)])
 
     # your turn:
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
     net[0].register_full_backward_hook(note)
     # end
-    net(torch.ones(3, 2, requires_grad=True)).sum().backward()
-    assert seen == [["Linear", (3, 2)]]
+    y = net(torch.ones(3, 2, requires_grad=True))
+    assert seen == []
+    y.sum().backward()
+    assert seen == [["Linear", 1, (3, 2)]]
     assert [type(layer) for layer in net] == [nn.Linear, nn.ReLU]
 
 
@@ -157,20 +160,22 @@ def test_a_distance_to_oneself():
         a = torch.tensor(start, requires_grad=True)
         d = distance(a, torch.zeros(2))
         d.backward()
-        assert d.item() == pytest.approx(sum(s**2 for s in start) ** 0.5, abs=1e-4)
-        assert a.grad.tolist() == pytest.approx(slope, abs=1e-4)
+        assert d.item() == pytest.approx(sum(s**2 for s in start) ** 0.5, abs=2e-3)
+        assert a.grad.tolist() == pytest.approx(slope, abs=2e-3)
 
 
 def test_the_branch_not_taken():
-    """where() should keep us from the steep point of sqrt, at 0. Write both gradients, as text."""
+    """where() should keep us from the steep point of sqrt, at 0. Write both gradients as text with
+    two digits after the point, as in '1.50'."""
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     y = torch.where(x > 0, x.sqrt(), 0.0)
     y.sum().backward()
-    assert [str(slope) for slope in x.grad.tolist()] == __
+    assert [f"{slope:.2f}" for slope in x.grad.tolist()] == __
 
 
 def test_who_is_named_for_the_nan():
-    """The gradient is nan. Anomaly mode raises, and puts a node's name in quotes. Which one?"""
+    """The gradient is nan. Anomaly mode raises, and puts a node's name in quotes, as in
+    'SinBackward0'. Which node is it?"""
     x = torch.zeros(3, requires_grad=True)
     with warnings.catch_warnings(), torch.autograd.set_detect_anomaly(True):
         warnings.simplefilter("ignore")
@@ -180,7 +185,7 @@ def test_who_is_named_for_the_nan():
     assert str(caught.value).split("'")[1] == __
 
 
-def test_one_row_used_as_four():
+def test_a_row_in_a_table():
     """A row is seen as four rows, and a part of them is summed. Write the row's gradient."""
     row = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     table = row.expand(4, 3)
@@ -190,7 +195,8 @@ def test_one_row_used_as_four():
 
 def test_a_guard_against_nan():
     """Write `guard`: in every backward it notes in `log` how many elements of the tensor's
-    gradient are nan, and sends 0 on in their place. All else stays, infinity too."""
+    gradient are nan, and sends 0 on in their place. All else stays: infinity, and whatever other
+    tensors receive."""
 
     def guard(tensor, log):
         # your turn:
@@ -199,10 +205,13 @@ def test_a_guard_against_nan():
 
     log = []
     x = torch.tensor([0.0, 0.0, 4.0], requires_grad=True)
-    h = x * 1
+    w = torch.zeros(3, requires_grad=True)
+    neighbour, h = w * 1, x * 1
     guard(h, log)
-    torch.where(h > 0, h.sqrt(), 0.0).sum().backward(retain_graph=True)
+    both = h + neighbour
+    torch.where(both > 0, both.sqrt(), 0.0).sum().backward(retain_graph=True)
     assert x.grad.tolist() == [0.0, 0.0, 0.25]
+    assert w.grad.isnan().tolist() == [True, True, False]
     h.sqrt().sum().backward()
     assert x.grad.tolist() == [float("inf"), float("inf"), 0.5]
     assert log == [2, 0]

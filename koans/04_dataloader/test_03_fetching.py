@@ -47,8 +47,8 @@ def test_when_samples_are_read():
 
 
 def test_the_first_batches():
-    """take() shall return the first n batches, and read no sample more than that. It returns the
-    first one again and again. Repair the marked lines."""
+    """This take() returns the first batch again and again. Repair the marked lines: it returns
+    the first n batches, and reads no sample more than that."""
 
     def take(loader, n):
         # your turn:
@@ -132,24 +132,24 @@ def test_how_far_workers_run_ahead():
 @pytest.mark.needs(fork=True)
 @pytest.mark.timeout(20)
 def test_a_slow_first_sample():
-    """Two workers take turns. Sample 0 does not come before the other worker has read sample 1.
+    """in_order=False: two workers, and you take what is ready. But sample 0 keeps its worker busy
+    until you have two others.
 
-    In which order do you get the samples?
+    In which order do you get the four samples?
     """
-    other = multiprocessing.get_context("fork").Event()
+    go = multiprocessing.get_context("fork").Event()
 
     class Uneven(Dataset):
-        def __len__(self):
-            return 4
-
         def __getitem__(self, i):
-            if i == 1:
-                other.set()
-            assert i != 0 or other.wait(10)
+            assert i != 0 or go.wait(10)
             return i
 
-    loader = DataLoader(Uneven(), num_workers=2, multiprocessing_context="fork")
-    assert [batch.item() for batch in loader] == __
+    got, options = [], {"num_workers": 2, "multiprocessing_context": "fork", "in_order": False}
+    for batch in DataLoader(Uneven(), sampler=range(4), **options):
+        got.append(batch.item())
+        if len(got) == 2:
+            go.set()
+    assert got == __
 
 
 @pytest.mark.needs(fork=True)
@@ -200,26 +200,24 @@ def test_two_readers_at_one_shelf():
 @pytest.mark.needs(fork=True)
 @pytest.mark.timeout(20)
 def test_a_worker_is_killed():
-    """When memory runs out, the system kills a process. Here one of two workers is killed, with
-    the first batch in its hands.
+    """When memory runs out, the system kills a process. In the first epoch one of two workers is
+    killed, with the first batch in its hands. In the second epoch nobody is.
 
-    What comes of the epoch: how many batches, or which exception?
+    What comes of each epoch: how many batches, or which exception?
     """
 
-    class Doomed(Dataset):
-        def __len__(self):
-            return 8
+    def collate(samples):
+        if samples == [0] and epoch == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        def __getitem__(self, i):
-            if i == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return i
-
-    try:
-        outcome = len(list(DataLoader(Doomed(), num_workers=2, multiprocessing_context="fork")))
-    except Exception as error:
-        outcome = type(error)
-    assert outcome == __
+    options, outcomes = {"num_workers": 2, "multiprocessing_context": "fork"}, []
+    loader = DataLoader(range(8), collate_fn=collate, **options)
+    for epoch in (1, 2):
+        try:
+            outcomes.append(len(list(loader)))
+        except Exception as error:
+            outcomes.append(type(error))
+    assert outcomes == __
 
 
 def test_read_ahead_yourself():

@@ -19,10 +19,10 @@ def alive():
 
 @pytest.mark.needs(fork=True)
 def test_when_workers_come_and_go(monkeypatch):
-    """Some say that the iterator's _reset starts the worker processes.
+    """The loader's iterator has a method _reset, called at the start of each epoch.
 
-    We count the living ones three times: when the loader is made, when _reset begins,
-    and after the epoch. Write down the three counts.
+    We count the living workers three times: when the loader is made, when _reset begins, and
+    after the epoch. Write down the three counts.
     """
     counts = []
     original = LoaderIter._reset
@@ -207,24 +207,24 @@ def test_an_error_crosses_over():
 
 @pytest.mark.needs(fork=True)
 def test_what_a_worker_writes_down():
-    """Two workers write into their dataset: into a list, and into a shared tensor.
+    """Two workers write into their dataset: into a list, and into a tensor.
 
     Predict the lengths they report, and what the main process finds in list and tensor.
     """
 
     class Diary:
         def __init__(self):
-            self.seen, self.shared = [], torch.zeros(4).share_memory_()
+            self.seen, self.marks = [], torch.zeros(4)
 
         def __getitem__(self, i):
             self.seen.append(i)
-            self.shared[i] = 1
+            self.marks[i] = 1
             return len(self.seen)
 
     diary = Diary()
     options = {"num_workers": 2, "multiprocessing_context": "fork"}
     lengths = list(DataLoader(diary, sampler=range(4), batch_size=None, **options))
-    found = [lengths, diary.seen, diary.shared.tolist()]
+    found = [lengths, diary.seen, diary.marks.tolist()]
     assert found == __
 
 

@@ -6,6 +6,7 @@ import operator
 import os
 import subprocess
 import sys
+import tempfile
 from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
@@ -249,13 +250,12 @@ def test_who_moves_the_batch():
 
 
 @pytest.mark.needs(fork=True)
-def test_another_way_of_sharing(monkeypatch, tmp_path):
+def test_another_way_of_sharing(monkeypatch):
     """Some say set_sharing_strategy('file_system') helps when memory runs out.
 
     All 40 batches are kept, under either strategy. How many bytes are they, and how many
     descriptors do they hold (to the nearest ten)?
     """
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # file_system's helper leaves its files here
 
     def cost(strategy):
         mp.set_sharing_strategy(strategy)
@@ -265,7 +265,9 @@ def test_another_way_of_sharing(monkeypatch, tmp_path):
         held = len(os.listdir("/dev/fd")) - before
         return sum(batch.untyped_storage().nbytes() for batch in kept), round(held, -1)
 
-    costs = [cost("file_descriptor"), cost("file_system")]
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("TMPDIR", folder)  # for what file_system's helper process leaves
+        costs = [cost("file_descriptor"), cost("file_system")]
     mp.set_sharing_strategy("file_descriptor")
     assert costs == __
 

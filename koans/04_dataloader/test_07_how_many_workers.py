@@ -182,7 +182,7 @@ def test_open_the_door():
     total, read = torch.zeros(1).share_memory_(), torch.zeros(6).share_memory_()
 
     def ask_the_disk(samples):
-        two_ask.wait(3)  # raises an error if nobody else asks at the same time
+        two_ask.wait(5)  # raises an error if nobody else asks at the same time
         read[samples] = 1
 
     def count():

@@ -50,9 +50,10 @@ def test_what_each_line_changes():
 
 
 def test_what_the_manual_says():
-    """The manual of SGD has an example. Which of these calls does it show, in which order?"""
+    """The manual of SGD has an example. Which of these five calls does it show, in which order?"""
     manual = torch.optim.SGD.__doc__
-    calls = [".backward()", "optimizer.step()", "optimizer.zero_grad()"]
+    calls = [".backward()", "model.train()", "optimizer.step()"]
+    calls += ["optimizer.zero_grad()", "scheduler.step()"]
     shown = sorted((call for call in calls if call in manual), key=manual.index)
     assert shown == __
 

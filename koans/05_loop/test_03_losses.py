@@ -11,14 +11,24 @@ from sensei import __
 
 
 def test_the_loss_of_an_output():
-    """Many examples write loss = model(batch).loss. Try it with a layer of your own.
+    """Many examples write loss = model(batch).loss. A layer of your own does not know of that.
 
-    Which exception does it raise?
+    Repair the marked line, for any loss function.
     """
-    model = nn.Linear(2, 1)
-    with pytest.raises(Exception) as caught:
-        model(torch.ones(4, 2)).loss.backward()
-    assert caught.type is __
+
+    def loss_of(model, loss_fn, x, y):
+        # your turn:
+        return model(x).loss
+        # end
+
+    for slope, losses in ((0.0, [0.6931, 4.0]), (2.0, [0.1269, 0.0])):
+        model = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(model.weight, slope)
+        one, seen = torch.ones(1, 1), []
+        for loss_fn, y in ((F.binary_cross_entropy_with_logits, one), (F.mse_loss, 2 * one)):
+            seen.append(loss_of(model, loss_fn, one, y))
+            seen[-1].backward()
+        assert [loss.item() for loss in seen] == pytest.approx(losses, abs=1e-3)
 
 
 def test_which_targets_are_accepted():
@@ -157,7 +167,7 @@ def test_write_a_loss_for_padded_sentences():
     """Write `token_loss`: the mean cross entropy over all tokens that are not padding.
 
     Scores are (sentences, tokens, classes), labels (sentences, tokens). A batch of nothing but
-    padding has the loss 0, and one can go backward from it.
+    padding has the loss 0, and one can go backward from it. A nan among the scores stays a nan.
     """
 
     def token_loss(scores, labels, padding):
@@ -174,3 +184,5 @@ def test_write_a_loss_for_padded_sentences():
         labels[0, 1] = labels[1, 0] = labels[1, 2] = 1
         by_hand = (scores.logsumexp(dim=2) - scores[:, :, 1])[labels == 1].mean()
         torch.testing.assert_close(token_loss(scores, labels, padding), by_hand)
+        scores.data[0, 1] = float("nan")
+        assert token_loss(scores, labels, padding).isnan()

@@ -94,18 +94,22 @@ def test_a_plan_that_is_too_short():
 
 
 def test_one_loop_for_all_schedulers():
-    """A helper steps whatever scheduler it is given. The last one refuses: with which exception?"""
+    """A helper steps whatever scheduler it is given, and one of these refuses.
+
+    With which exception, and which ones have made their step before?
+    """
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(()))], lr=1.0)
-    schedulers = [
-        lr_scheduler.StepLR(optimizer, step_size=2),
-        lr_scheduler.CosineAnnealingLR(optimizer, T_max=2),
-        lr_scheduler.ReduceLROnPlateau(optimizer),
-    ]
+    steps, plateau = lr_scheduler.StepLR(optimizer, 2), lr_scheduler.ReduceLROnPlateau(optimizer)
+    cycle = lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=2)
+    cosine = lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
     optimizer.step()
+    done = []
     with pytest.raises(Exception) as caught:
-        for scheduler in schedulers:
+        for scheduler in (steps, cycle, plateau, cosine):
             scheduler.step()
+            done.append(type(scheduler).__name__)
     assert caught.type is __
+    assert done == __
 
 
 def test_patience_with_noisy_batches():
@@ -125,7 +129,7 @@ def test_patience_with_noisy_batches():
             # end
         return optimizer.param_groups[0]["lr"]
 
-    assert end_rate([[8.0, 1.0, 3.0], [4.0, 2.0, 4.0], [2.0, 2.0, 5.0]]) == 1.0
+    assert end_rate([[8.0, 2.0], [4.0, 2.0, 6.0], [2.0, 2.0, 5.0, 3.0]]) == 1.0
     assert end_rate([[8.0, 1.0, 3.0], [1.0, 8.0, 3.0], [2.0, 2.0, 8.0]]) == 0.5
 
 
@@ -153,34 +157,36 @@ def test_warm_up():
 
 
 def test_the_rate_after_a_restart():
-    """After three epochs the rate was 1/8. Everything is loaded, and still the next epoch begins
-    with another rate. Repair the marked lines."""
+    """After three epochs the rate was 1/4. Everything is loaded, and still the next epoch begins
+    with another rate. Repair the marked lines: a stop after one epoch must work, too."""
 
-    def halved(epoch):
-        return 0.5**epoch
+    def shrunk(epoch):
+        return 1 / (1 + epoch)
 
-    def epochs(number, optimizer, scheduler):
-        for _ in range(number):
+    def rates(epochs, optimizer, scheduler):
+        for _ in range(epochs):
             yield optimizer.param_groups[0]["lr"]
             optimizer.step()
             scheduler.step()
 
-    first = torch.optim.SGD([nn.Parameter(torch.zeros(()))], lr=1.0)
-    plan = lr_scheduler.LambdaLR(first, halved)
-    assert list(epochs(3, first, plan)) == [1.0, 0.5, 0.25]
-    saved = {"optimizer": first.state_dict(), "scheduler": plan.state_dict()}
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(()))], lr=1.0)
-    # your turn:
-    optimizer.load_state_dict(saved["optimizer"])
-    scheduler = lr_scheduler.LambdaLR(optimizer, halved)
-    scheduler.load_state_dict(saved["scheduler"])
-    # end
-    assert list(epochs(3, optimizer, scheduler)) == [0.125, 0.0625, 0.03125]
+    for epochs, after in ((3, [1 / 4, 1 / 5, 1 / 6]), (1, [1 / 2, 1 / 3, 1 / 4])):
+        first, optimizer = (torch.optim.SGD([nn.Parameter(torch.ones(1))], 1.0) for _ in "12")
+        plan = lr_scheduler.LambdaLR(first, shrunk)
+        assert len(list(rates(epochs, first, plan))) == epochs
+        saved = {"optimizer": first.state_dict(), "scheduler": plan.state_dict()}
+        # your turn:
+        optimizer.load_state_dict(saved["optimizer"])
+        scheduler = lr_scheduler.LambdaLR(optimizer, shrunk)
+        scheduler.load_state_dict(saved["scheduler"])
+        # end
+        assert list(rates(3, optimizer, scheduler)) == after
+        assert scheduler.last_epoch == epochs + 3
 
 
 def test_warm_by_the_batch_and_fall_by_the_epoch():
     """Write `train`: `epochs` times `batches` optimizer steps. The rates warm up over the first
-    `warmup` steps, and are halved for each epoch that is over. Return the scheduler."""
+    `warmup` steps, and are halved for each epoch that is over. Return a scheduler that knows the
+    rates of the next step."""
 
     def train(optimizer, epochs, batches, warmup):
         # your turn:

@@ -159,20 +159,19 @@ def test_a_checkpoint_with_its_settings(tmp_path):
 
 
 def test_a_restart_without_the_optimizer():
-    """Two steps with momentum, from 0. Then the same, but before the second step the optimizer is
-    made anew. Where does the weight end, each time?"""
-    ends = []
+    """Adam steps twice; the gradient is 5, then 1. Then the same, but before the second step the
+    optimizer is made anew. How long is the second step, each time? Give three decimals."""
+    lengths = []
     for restart in (False, True):
         weight = nn.Parameter(torch.zeros(()))
-        optimizer = torch.optim.SGD([weight], lr=1.0, momentum=0.5)
-        for step in range(2):
-            if restart and step == 1:
-                optimizer = torch.optim.SGD([weight], lr=1.0, momentum=0.5)
-            optimizer.zero_grad()
-            weight.backward()
+        for gradient in (5.0, 1.0):
+            if gradient == 5.0 or restart:
+                optimizer = torch.optim.Adam([weight], lr=1.0, betas=(0.0, 0.5))
+            weight.grad = torch.tensor(gradient)
+            before = weight.item()
             optimizer.step()
-        ends.append(weight.item())
-    assert ends == __
+        lengths.append(round(before - weight.item(), 3))
+    assert lengths == __
 
 
 def test_two_values_for_one_place():
