@@ -25,7 +25,7 @@ def in_two_processes(work, folder):
         dist.barrier()
         dist.destroy_process_group()
 
-    import torch._dynamo  # DDP imports it: here it is paid for once, not in each child
+    import torch._dynamo  # noqa: F401  DDP imports it: here it is paid for once, not in each child
 
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(2)]
@@ -47,7 +47,7 @@ def in_two_processes(work, folder):
 
 def alone(work):
     """Run work() in a process group with one member: enough to see what is sent, and when."""
-    import torch._dynamo  # DDP imports it: within work, this would keep the wrapper alive
+    import torch._dynamo  # noqa: F401  DDP imports it: within work, this would keep the wrapper alive
 
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
