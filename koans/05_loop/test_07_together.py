@@ -47,7 +47,8 @@ def in_two_processes(work, folder):
 
 def alone(work):
     """Run work() in a process group with one member: enough to see what is sent, and when."""
-    import torch._dynamo  # noqa: F401  DDP imports it: within work, this would keep the wrapper alive
+    # DDP imports it; if that happened within work, it would keep the wrapper alive.
+    import torch._dynamo  # noqa: F401
 
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
