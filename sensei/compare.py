@@ -56,6 +56,7 @@ class FileReading:
 
     koans: dict[str, Reading] = field(default_factory=dict)
     extras: tuple[str, ...] = ()  # the learner's own tests
+    open_extras: tuple[str, ...] = ()  # those of them with a blank: a koan of another book
     same_module: bool = True  # outside the koans it is what the book gave
     error: str = ""  # the file is not Python at all
     error_line: int = 0
@@ -109,8 +110,11 @@ def _read_tree(tree: ast.Module, text: str, chapter: Chapter) -> FileReading:
             hurt = next((d for d in damage if d.touches(given, found[0], template)), None)
             koans[koan.name] = _read_koan(koan, given, found[0], text, regions, module_given, hurt)
     extras = tuple(name for n in tree.body if (name := _own_test(n)) and name not in names)
+    blank = tuple(
+        name for n in tree.body if (name := _own_test(n)) in extras and BLANK in used_names(n)
+    )
     same = not damage and not _added(template, tree, names)
-    return FileReading(koans, extras, same_module=same)
+    return FileReading(koans, extras, blank, same_module=same)
 
 
 def _lines(nodes: Sequence[ast.stmt]) -> str:
@@ -156,8 +160,8 @@ def _read_koan(
         mine.lineno,
         said=said,
         said_line=line,
-        agrees_with_itself=_agrees_with_itself(koan, given, captures, match),
-        leaves_early=any(_leaves(n) for n in match.top_level_answers),
+        agrees_with_itself=_agrees_with_itself(koan, given, mine, captures, match),
+        leaves_early=any(_leaves(n) or _skips(n) for n in match.top_level_answers),
         debugs=any(_is_breakpoint(n) for n in ast.walk(mine)),
     )
 
@@ -183,6 +187,22 @@ def _is_breakpoint(node: ast.AST) -> bool:
     return ast.unparse(node.func).split(".")[-1] in ("breakpoint", "set_trace", "embed")
 
 
+def _made_from(names: set[str], mine: Definition) -> set[str]:
+    """The names, and those that a learner's own lines compute from them."""
+    found = set(names)
+    assigned = [n for n in ast.walk(mine) if isinstance(n, ast.Assign | ast.AnnAssign)]
+    for _ in assigned:  # a chain is never longer than this
+        for node in assigned:
+            if node.value is not None and free_names([node.value]) & found:
+                found |= bound_names([node])
+    return found
+
+
+def _skips(node: ast.AST) -> bool:
+    """Does a region as a whole jump over the given lines after it, in a loop of the test?"""
+    return isinstance(node, ast.Break | ast.Continue)
+
+
 def _leaves(node: ast.AST) -> bool:
     """Does a statement of the test itself return or yield (inner functions aside)?"""
     if isinstance(node, (*SCOPES, ast.Lambda)):
@@ -193,14 +213,19 @@ def _leaves(node: ast.AST) -> bool:
 
 
 def _agrees_with_itself(
-    koan: Koan, given: ast.FunctionDef, captures: list[list[ast.AST]], match: Match
+    koan: Koan,
+    given: ast.FunctionDef,
+    mine: Definition,
+    captures: list[list[ast.AST]],
+    match: Match,
 ) -> bool:
     """Is an answer a question put back to PyTorch?
 
     It is, if it names a local variable of the test where the book's own answer names
     none, or if it is the other side of the same comparison, word for word.
     """
-    local = local_names(given) - {given.name} | {"locals", "vars", "eval", "exec", "globals"}
+    local = _made_from(local_names(given) - {given.name}, mine)
+    local |= {"locals", "vars", "eval", "exec", "globals"}
     for capture, slot, other in zip(captures, koan.slots, match.other_sides):
         if slot.region:
             continue

@@ -153,13 +153,18 @@ def list_koans(workbook: Workbook, target: str | None) -> int:
 def reset_koans(workbook: Workbook, targets: list[str]) -> int:
     """Put koans back as they were given; a copy of the old file stays in .sensei/backups."""
     for target in targets:
-        for koan in koans_of(workbook, target):
-            path = workbook.root / koan.group / koan.file
-            saved = reset(workbook, koan)
-            if saved is None:
-                say(words.RESET_NEW.format(path=_shown(path)))
-                break  # the whole file came back
-            say(words.RESET_DONE.format(id=koan.id, backup=_shown(saved)))
+        koans = koans_of(workbook, target)
+        for file in dict.fromkeys(f"{koan.group}/{koan.file}" for koan in koans):
+            mine = [koan for koan in koans if f"{koan.group}/{koan.file}" == file]
+            there = (workbook.root / file).exists()
+            saved = reset(workbook, mine[0])
+            if not there or saved is None:
+                say(words.RESET_NEW.format(path=_shown(workbook.root / file)))
+                continue
+            for koan in mine[1:]:  # the backup holds what the learner had before the first
+                reset(workbook, koan, save=False)
+            name = mine[0].id if len(mine) == 1 else file
+            say(words.RESET_DONE.format(id=name, backup=_shown(saved)))
     return 0
 
 

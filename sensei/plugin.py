@@ -205,7 +205,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def _reports(item: KoanItem | ExtraItem) -> Iterator[pytest.TestReport]:
     run = item.config.stash[RUN]
     yield report(item, "setup", "passed", None)
-    if isinstance(item, ExtraItem):
+    if isinstance(item, ExtraItem) and item.name in item.file.reading.open_extras:
+        yield report(item, "call", "failed", words.OPEN_EXTRA.format(name=item.name))
+    elif isinstance(item, ExtraItem):
         yield from (r for r in run_extra(item, forks(item), run.learnt) if _counts(r))
     else:
         yield _judged(item, run)

@@ -55,7 +55,7 @@ AGREES_WITH_ITSELF = (
 )
 LEFT_EARLY = (
     "Your lines leave the test before its last given line, so PyTorch was never asked. "
-    "Take the `return` out."
+    "Let the test run to its end."
 )
 SKIPPED = "The koan was skipped, so PyTorch was never asked. Take the skip out."
 RESTORE = "`koans reset {id}` puts this koan back as it was given, and keeps a copy of your file."
@@ -69,7 +69,10 @@ WAS_SOLVED = "Solved before, not now: {ids}"
 # counts
 OF = "{done} of {total} solved"
 ASLEEP_COUNT = "{count} asleep"
-EXTRA_TESTS = "Your own tests: {counts}."
+OPEN_EXTRA = (
+    "{name} has an open blank and is no koan of this book, so it was not run. "
+    "Fill it, or delete the test."
+)
 FILES_MISSING = "{path} is missing; `koans reset {id}` brings it back."
 DOES_NOT_ADD_UP = (
     "The verdicts do not add up: {expected} koans in the files named, {judged} judged, "

@@ -177,11 +177,11 @@ def write(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def reset(workbook: Workbook, koan: Koan) -> Path | None:
+def reset(workbook: Workbook, koan: Koan, save: bool = True) -> Path | None:
     """Put one koan back as it was given, and its imports and helpers with it.
 
     Every other koan stays as the learner has it. Returns the backup of the old file,
-    or None where the file was missing.
+    or None where the file was missing (or was backed up just before: ``save`` is False).
     """
     chapter = workbook.book.chapter(f"{koan.group}/{koan.file}")
     path = workbook.path(chapter)
@@ -189,7 +189,7 @@ def reset(workbook: Workbook, koan: Koan) -> Path | None:
     if not path.exists():
         write(path, fresh)
         return None
-    saved = backup(workbook.root, path)
+    saved = backup(workbook.root, path) if save else None
     old = path.read_bytes().replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
     mine = old.decode(errors="surrogateescape")
     write(path, with_koan(mine, fresh, koan.name, [k.name for k in chapter.koans]))

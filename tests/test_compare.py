@@ -230,6 +230,58 @@ def test_agreeing_with_itself(chapter: Chapter, said: str, agrees: bool) -> None
     assert reading.agrees_with_itself is agrees
 
 
+@pytest.mark.parametrize(
+    ("extra", "agrees"),
+    [
+        ("mine = y.sum().item()", True),
+        ("half = x.sum()\n    mine = half.item() * 2", True),
+        ("mine = 6", False),
+        ("mine = torch.tensor([2, 4]).sum().item()", False),
+    ],
+)
+def test_agreeing_with_itself_through_a_line_of_ones_own(
+    chapter: Chapter, extra: str, agrees: bool
+) -> None:
+    reading = read(chapter, (SUM, f"{extra}\n    {SUM.replace('6', 'mine')}"))
+    assert reading.koans["test_predict"].state == "filled"
+    assert reading.koans["test_predict"].agrees_with_itself is agrees
+
+
+@pytest.mark.parametrize("word", ["continue", "break"])
+def test_a_region_that_jumps_over_the_rest(word: str) -> None:
+    text = BOOK.replace("    x = torch.zeros(2)\n    # answer", "    # answer")
+    text = text.replace(
+        """    # answer:
+    y = x.clone()
+    # given:
+    # y = x
+    # end
+    x += 1
+    assert y.tolist() == [0.0, 0.0]
+""",
+        """    for x in (torch.zeros(2), torch.ones(2)):
+        # answer:
+        y = x.clone()
+        # given:
+        # y = x
+        # end
+        x += 1
+        assert y.tolist() != x.tolist()
+""",
+    )
+    looped = parse_chapter(text, Path("01_small/test_01_small.py"))
+    copy = fill(looped, {"test_repair": [word]})
+    assert read_copy(copy, looped).koans["test_repair"].leaves_early
+    fine = fill(looped, {"test_repair": [f"y = x.clone()\nif y is None:\n    {word}"]})
+    assert not read_copy(fine, looped).koans["test_repair"].leaves_early
+
+
+def test_an_extra_test_with_a_blank_is_not_run(chapter: Chapter) -> None:
+    text = fill(chapter, {}) + "\n\ndef test_old():\n    assert torch.ones(1) == __\n"
+    reading = read_copy(text, chapter)
+    assert reading.extras == ("test_old",) and reading.open_extras == ("test_old",)
+
+
 def test_an_answer_that_names_a_local_where_the_book_does_is_fine(chapter: Chapter) -> None:
     assert not read(chapter).koans["test_names_a_local"].agrees_with_itself
     same = read(chapter, ("== x.size()", "== x.shape")).koans["test_names_a_local"]

@@ -25,7 +25,7 @@ def in_two_processes(work, folder):
         dist.barrier()
         dist.destroy_process_group()
 
-    import torch._dynamo  # noqa: F401  DDP imports it: here it is paid for once, not in each child
+    import torch._dynamo
 
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(2)]
