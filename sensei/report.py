@@ -9,10 +9,9 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from textwrap import dedent
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.syntax import Syntax
@@ -197,12 +196,3 @@ def plain_card(judgement: Judgement, koan: Koan) -> str:
     lesson = " ".join(koan.lesson.split())
     body = [f"    {line}" if style == "code" else line for style, line in message(judgement, koan)]
     return "\n".join([head, lesson, *body])
-
-
-def to_text(renderable: RenderableType, width: int = 80) -> str:
-    """A renderable as plain text, for tests that compare whole screens."""
-    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-    console.print(renderable)
-    file = console.file
-    assert isinstance(file, StringIO)
-    return "\n".join(line.rstrip() for line in file.getvalue().split("\n"))

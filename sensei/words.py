@@ -24,11 +24,9 @@ STYLES: dict[Verdict, str] = {
     "solved": "green",
 }
 
-TITLE = "the path"
 NEXT_CARD = "your next koan"
 ALL_SOLVED = "Every koan of this run is solved. Well walked."
 ALL_SOLVED_ELSEWHERE = "{open} more wait on the path: `pytest koans` shows the next one."
-NOT_WRITTEN = "coming"
 AS_LAST_SEEN = "last seen"
 
 # what to do next, under the card's code
@@ -43,7 +41,6 @@ STUCK_OR_CURIOUS = "Stuck? `koans hint` helps in steps; `koans docs` opens the m
 AS_GIVEN = "As it stands, PyTorch says:"
 YOU_SAID = "You said:"
 PYTORCH_SAYS = "PyTorch says: not yet."
-STOPS_HERE = "It stops in your file at:"
 YOU_PRINTED = "It printed:"
 HINT = "A hint:"
 OTHER_FORM = "Look at the form first: {wanted} is asked for here, and this is {given}."
@@ -67,13 +64,11 @@ MORE_SOLVED = "... and {count} more; `koans why NAME` tells the reason of each"
 WAS_SOLVED = "Solved before, not now: {ids}"
 
 # counts
-OF = "{done} of {total} solved"
 ASLEEP_COUNT = "{count} asleep"
 OPEN_EXTRA = (
     "{name} has an open blank and is no koan of this book, so it was not run. "
     "Fill it, or delete the test."
 )
-FILES_MISSING = "{path} is missing; `koans reset {id}` brings it back."
 DOES_NOT_ADD_UP = (
     "The verdicts do not add up: {expected} koans in the files named, {judged} judged, "
     "{deselected} deselected, {not_reached} not reached. Please report this."
