@@ -1,6 +1,6 @@
 """Ratios of interleaved runs: what sensei costs beside the work itself.
 
-    OMP_NUM_THREADS=1 python benchmarks/ratios.py [REPEATS]
+    OMP_NUM_THREADS=1 python benchmarks/ratios.py [REPEATS [GROUP ...]]
 
 Runs take turns, so that a busy machine slows both sides alike; the median of each side
 counts. Nothing here is a test: a ratio on a loaded machine proves little.
@@ -24,7 +24,7 @@ sys.path.insert(0, str(REPO))
 
 from sensei.book import Book  # noqa: E402  (a script of the clone, installed or not)
 from sensei.prove import write_setup  # noqa: E402
-from sensei.workbook import fill, write  # noqa: E402
+from sensei.workbook import STATE, fill, write  # noqa: E402
 
 ENV = {**os.environ, "PYTHONPATH": str(REPO), "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 BOOK = Book(REPO / "answers")
@@ -75,16 +75,18 @@ def workbook(folder: Path, group: str, solved: bool) -> None:
     write_setup(folder)
 
 
-# A plain pytest run of the same answers: no plugin of ours, one process. "warm" has run them
-# once before, so that what it costs is the answers alone.
+# A plain pytest run of the same answers: no plugin of ours, one process. It has run them once
+# before, so that what is measured is the answers alone, and the children they start.
 PLAIN = """
-import os, sys, time, resource
+import os, sys, resource
 sys.path.insert(0, {repo!r})
 import numpy, torch, pytest
 torch.set_num_threads(1)
 args = [*{files!r}, "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:sensei.plugin",
         "--import-mode=importlib", "-c", os.devnull, "--rootdir", {root!r}]
-used = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+def used():
+    both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    return sum(sum(resource.getrusage(who)[:2]) for who in both)
 class Calls:
     total = 0.0
     def pytest_runtest_protocol(self, item, nextitem):
@@ -97,37 +99,17 @@ pytest.main(args, plugins=[Calls()])
 print("CPU", Calls.total)
 """
 
-
-def supervision_per_koan(group: str, repeats: int) -> tuple[float, int]:
-    """CPU milliseconds of supervision per solved koan, and the number of koans."""
-    files = [str(BOOK.root / key) for key in BOOK.keys if key.startswith(group)]
-    plain = PLAIN.format(repo=str(REPO), files=files, root=str(BOOK.root))
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        workbook(folder, group, solved=True)
-        koans = sum(1 for k in BOOK.koans if k.group == group and not k.mark("gpu"))
-        script = folder / "probe.py"
-        script.write_text(PROBE.format(repo=str(REPO), group=group))
-        costs = []
-        for _ in range(repeats):
-            ours = _cpu_line(
-                subprocess.run(
-                    [sys.executable, script], cwd=folder, env=ENV, capture_output=True, text=True
-                )
-            )
-            theirs = _cpu_line(
-                subprocess.run(
-                    [sys.executable, "-c", plain], env=ENV, capture_output=True, text=True
-                )
-            )
-            costs.append((ours - theirs) / koans * 1000)
-        return statistics.median(costs), koans
-
-
+# A learner's run. The modules that koans import late are paid for once a run, and have
+# nothing to do with the number of koans: a first run says which, a second has them.
 PROBE = """
-import resource, sys
+import json, resource, sys
+from pathlib import Path
 sys.path.insert(0, {repo!r})
-import numpy, torch, torch._dynamo, pytest
+import numpy, torch, pytest
+from sensei import judge, late
+known = Path("late.json")
+if known.exists():
+    late.import_quietly(json.loads(known.read_text()))
 def used():
     both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
     return sum(sum(resource.getrusage(who)[:2]) for who in both)
@@ -137,22 +119,54 @@ class Calls:
         self.start = used()
     def pytest_runtest_logfinish(self):
         Calls.total += used() - self.start
-args = ["koans/{group}", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-pytest.main(args)
-Calls.total = 0.0
-pytest.main(args, plugins=[Calls()])
+names = []
+learn = judge.learn
+def noted(modules, learnt):
+    names.extend(modules)
+    learn(modules, learnt)
+judge.learn = noted
+pytest.main(["koans/{group}", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"],
+            plugins=[Calls()])
+if not known.exists():
+    known.write_text(json.dumps(names))
 print("CPU", Calls.total)
 """
 
 
-def _cpu_line(done: subprocess.CompletedProcess[str]) -> float:
+def supervision_per_koan(group: str, repeats: int) -> tuple[float, float, int]:
+    """CPU milliseconds of supervision per solved koan: met for the first time; passed before.
+
+    The third is the number of koans.
+    """
+    files = [str(BOOK.root / key) for key in BOOK.keys if key.startswith(group)]
+    plain = PLAIN.format(repo=str(REPO), files=files, root=str(BOOK.root))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        workbook(folder, group, solved=True)
+        koans = sum(1 for k in BOOK.koans if k.group == group and not k.mark("gpu"))
+        (folder / "probe.py").write_text(PROBE.format(repo=str(REPO), group=group))
+        _cpu_line(folder, "probe.py")  # learns the late imports
+        new, known = [], []
+        for _ in range(repeats):
+            shutil.rmtree(folder / "koans" / STATE)
+            alone, together = (_cpu_line(folder, "probe.py") for _ in range(2))
+            bare = _cpu_line(folder, "-c", plain)
+            new.append((alone - bare) / koans * 1000)
+            known.append((together - bare) / koans * 1000)
+        return statistics.median(new), statistics.median(known), koans
+
+
+def _cpu_line(folder: Path, *arguments: str) -> float:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=ENV, capture_output=True, text=True
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("CPU ")]
     if not lines:
         raise RuntimeError(done.stdout + done.stderr)
     return float(lines[0].split()[1])
 
 
-def main(repeats: int) -> None:
+def main(repeats: int, groups: list[str]) -> None:
     group = "01_tensor"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -182,12 +196,14 @@ def main(repeats: int) -> None:
             f"solved koans with --isolate=none: {ours / plain:.2f} x bare pytest, CPU (bound 1.10)"
         )
         print(f"solved koans in forks: {forked / plain:.2f} x bare pytest, CPU")
-    for group in BOOK.groups:
-        cost, koans = supervision_per_koan(group, max(repeats // 2, 1))
+    for group in groups or BOOK.groups:
+        new, known, koans = supervision_per_koan(group, max(repeats // 2, 1))
         print(
-            f"supervision, {group}: {cost:.1f} ms of CPU per solved koan, {koans} koans (bound 20)"
+            f"supervision, {group}, {koans} koans: {known:.1f} ms of CPU per solved koan "
+            f"(bound 20); {new:.1f} ms the first time it passes",
+            flush=True,
         )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 5)
+    main(int(sys.argv[1]) if sys.argv[1:] else 5, sys.argv[2:])

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from sensei import report as screen
 from sensei import words
+from sensei.company import QUICK
 from sensei.paint import paint_pytest
 from sensei.shelf import SHELF
 from sensei.state import State, load, save
@@ -170,8 +171,11 @@ def _in_order(workbook: Workbook, judgements: list[Judgement]) -> list[Judgement
 def _new_state(
     old: State, path: list[Judgement], solved: set[str], current: Judgement | None
 ) -> State:
-    koans = dict(old.koans)
+    koans, quick = dict(old.koans), dict(old.quick)
     for judgement in path:
+        quick.pop(judgement.id, None)
+        if judgement.verdict == "solved" and judgement.seconds <= QUICK:
+            quick[judgement.id] = judgement.digest
         if judgement.hint:
             said = "\n".join(judgement.said)
             koans[judgement.id] = {
@@ -181,4 +185,4 @@ def _new_state(
             }
         elif judgement.verdict == "solved":
             koans.pop(judgement.id, None)
-    return State(card=current.id if current else "", solved=solved, koans=koans)
+    return State(card=current.id if current else "", solved=solved, koans=koans, quick=quick)

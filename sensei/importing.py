@@ -8,7 +8,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from sensei import supervise, words
+from sensei import late, supervise, words
 from sensei.isolate import unspoiled
 from sensei.nodes import KoanFile
 from sensei.verdict import Ran
@@ -82,7 +82,7 @@ def warm_up(file: KoanFile) -> None:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.append(node.module)
-    supervise.import_quietly(names)
+    late.import_quietly(names)
 
 
 def own_lines(error: BaseException, path: Path) -> list[tuple[int, str]]:

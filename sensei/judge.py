@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from sensei import supervise, words
+from sensei import late, supervise, words
+from sensei.company import Company
 from sensei.importing import Failure, import_failure, is_timeout, line_in, own_lines
 from sensei.isolate import unspoiled
 from sensei.nodes import ExtraItem, KoanItem
@@ -32,8 +33,13 @@ def deadline_of(item: pytest.Item) -> float:
     return min(float(value), longest) if value else longest
 
 
-def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Reports]:
-    """Judge one koan. The reports are pytest's own, empty if it did not run."""
+def judge(
+    item: KoanItem, forked: bool, learnt: set[str], company: Company | None = None
+) -> tuple[Judgement, Reports]:
+    """Judge one koan. The reports are pytest's own, empty if it did not run.
+
+    company: the child to try it in first, where it may join one.
+    """
     failure = import_failure(item.file, forked)
     verdict = before_running(
         item.reading,
@@ -50,6 +56,7 @@ def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Re
         tautology=item.reading.agrees_with_itself,
         left_early=item.reading.leaves_early,
         in_process=not forked,
+        digest=item.file.digest,
     )
     if verdict == "open" and item.demonstrate:
         ran, _ = run_koan(item, forked, learnt)
@@ -61,7 +68,7 @@ def judge(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Judgement, Re
         elif failure:
             base = replace(base, whole_file=True, line=failure.line)
         return base, []
-    ran, reports = run_koan(item, forked, learnt)
+    ran, reports = run_koan(item, forked, learnt, company)
     verdict = after_running(ran)
     detail = ran.error_message if verdict == "broken" else ""
     judgement = replace(
@@ -103,7 +110,9 @@ def _detail(item: KoanItem, failure: Failure | None) -> str:
 # running ------------------------------------------------------------------------------------------
 
 
-def run_koan(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Ran, Reports]:
+def run_koan(
+    item: KoanItem, forked: bool, learnt: set[str], company: Company | None = None
+) -> tuple[Ran, Reports]:
     """Run the real test behind a koan; return what happened and pytest's reports."""
     deadline = deadline_of(item)
     if failure := import_failure(item.file, forked, needed=True):
@@ -111,6 +120,13 @@ def run_koan(item: KoanItem, forked: bool, learnt: set[str]) -> tuple[Ran, Repor
     if not forked:
         with unspoiled():
             return _run_here(item)
+    if forked and company is not None:
+        ended = company.run(item, deadline)
+        if ended.how == "answered" and ended.answer["ran"]["outcome"] == "passed":
+            learn(ended.answer["modules"], learnt)
+            return _received(item, ended.answer["ran"], ended.answer["reports"])
+        company.end()  # whatever went wrong in it must not meet the next one
+        _forget_output(item)
     ended = supervise.run(lambda: _in_child(item), deadline)
     if ended.how != "answered":
         line = line_in(ended.traceback, item.path)
@@ -132,11 +148,17 @@ def learn(modules: list[str], learnt: set[str]) -> None:
     """Import here what a child had to import, once."""
     new = [name for name in modules if name not in learnt]
     learnt.update(new)
-    supervise.import_quietly(new)
+    late.import_quietly(new)
+
+
+def in_company(item: KoanItem) -> dict[str, Any]:
+    """What the shared child does with a koan: run it, and leave the globals as they were."""
+    with unspoiled():
+        return _in_child(item)
 
 
 def _in_child(item: KoanItem) -> dict[str, Any]:
-    with supervise.new_modules() as modules:
+    with late.new_modules() as modules:
         ran, reports = _run_here(item)
     hook = item.config.hook.pytest_report_to_serializable
     for report in reports:

@@ -16,8 +16,9 @@ import pytest
 
 from sensei import report as screen
 from sensei import words
+from sensei.company import Company, may_join
 from sensei.guide import Counts, Guide
-from sensei.judge import deadline_of, judge, note_error, report, run_extra, seed
+from sensei.judge import deadline_of, in_company, judge, note_error, report, run_extra, seed
 from sensei.message import slip_in_form
 from sensei.nodes import ExtraItem, GroupDir, KoanFile, KoanItem
 from sensei.records import Koan
@@ -42,6 +43,14 @@ class Run:
     counts: Counts = field(default_factory=Counts)
     states: dict[Path, State] = field(default_factory=dict)  # of each workbook met
     learnt: set[str] = field(default_factory=set)  # modules imported on behalf of children
+    company: Company = field(default_factory=lambda: Company(in_company))
+
+    def company_for(self, item: KoanItem) -> Company | None:
+        """The child that this koan may share with its neighbours, if it may."""
+        if item.config.getoption("isolate") == "fork":  # to ask for it is to mean it
+            return None
+        known = self.states[item.file.workbook.root].quick
+        return self.company if may_join(item, known) else None
 
 
 RUN = pytest.StashKey[Run]()
@@ -75,7 +84,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--isolate",
         choices=("fork", "none"),
-        help="run each koan in a process of its own (fork, the default on Linux) or here (none)",
+        help="run each koan in a process of its own (fork) or all in this one (none); by "
+        "default in one of its own, which those that passed before may share (Linux)",
     )
 
 
@@ -220,7 +230,7 @@ def _counts(one: pytest.TestReport) -> bool:
 
 def _judged(item: KoanItem, run: Run) -> pytest.TestReport:
     """One report per koan: pytest's outcome, the card as its message, the verdict beside it."""
-    judgement, reports = judge(item, forks(item), run.learnt)
+    judgement, reports = judge(item, forks(item), run.learnt, run.company_for(item))
     judgement = replace(judgement, hint=_hint(item, judgement, run))
     failure = next((r for r in reports if r.failed), None)
     outcome, text = "failed", screen.plain_card(judgement, item.koan)
@@ -299,6 +309,7 @@ def pytest_report_teststatus(
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker tells the main process what it collected; the reports tell the rest."""
+    session.config.stash[RUN].company.end()
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         counts = session.config.stash[RUN].counts

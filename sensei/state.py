@@ -1,7 +1,8 @@
 """What sensei remembers between runs. Optional: every answer it gives can be junk or absent.
 
 Done is always computed from the files. The state only knows what cannot be seen there:
-which koan was on the last card, what was solved the last time, how many hints were shown.
+which koan was on the last card, what was solved the last time, how many hints were shown,
+and which koans passed quickly, so that they may share a process the next time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class State:
     card: str = ""  # id of the koan on the last card
     solved: set[str] = field(default_factory=set)  # ids solved when last seen
     koans: dict[str, dict[str, Any]] = field(default_factory=dict)  # id -> {"said", "hint"}
+    quick: dict[str, str] = field(default_factory=dict)  # id -> digest of the text it passed in
 
     def known(self, koan_id: str) -> Mapping[str, Any]:
         return self.koans.get(koan_id, {})
@@ -35,6 +37,7 @@ def load(root: Path) -> State:
     if not isinstance(data, dict):
         return State()
     card, solved, koans = data.get("card"), data.get("solved"), data.get("koans")
+    quick = data.get("quick")
     return State(
         card=card if isinstance(card, str) else "",
         solved={s for s in solved if isinstance(s, str)} if isinstance(solved, list) else set(),
@@ -43,12 +46,18 @@ def load(root: Path) -> State:
             if isinstance(koans, dict)
             else {}
         ),
+        quick=(
+            {k: v for k, v in quick.items() if isinstance(v, str)}
+            if isinstance(quick, dict)
+            else {}
+        ),
     )
 
 
 def save(root: Path, state: State) -> None:
     """Store the state; on a read-only disk, do without."""
     data = {"card": state.card, "solved": sorted(state.solved), "koans": state.koans}
+    data["quick"] = state.quick
     with suppress(OSError):
         write(root / STATE / "state.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         ignore = root / STATE / ".gitignore"

@@ -8,27 +8,30 @@ Knows nothing of koans or of pytest.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import gc
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import IO, Any, Literal
 
+from sensei import processes
+
 FORKS_SAFELY = sys.platform == "linux"
+if sys.platform == "linux":
+    import resource
 GRACE = 2.0  # seconds past the deadline after which a child ends itself, should we be gone
 POLL = 0.05  # seconds between two looks whether a silent child is still there
 LARGEST_FILE = 64 << 20  # bytes; a loop that prints must not fill the disk before its deadline
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 @dataclass(frozen=True)
@@ -53,70 +56,135 @@ def run(work: Callable[[], Any], deadline: float) -> Ended:
     ``work`` returns something JSON can hold. ``deadline`` is in seconds. Ctrl-C ends
     the child and what it started, and is raised again here.
     """
-    _become_subreaper()
-    ours = _children()
-    reader, writer = os.pipe()
-    with tempfile.TemporaryFile() as crash:
+    start = time.monotonic()
+    with Child(lambda _: work()) as child:
+        ended = child.ask(None, deadline)
+    return replace(ended, seconds=time.monotonic() - start)
+
+
+class Child:
+    """A forked process that answers one question after another, until it fails to. Linux only.
+
+    ``serve`` runs in the child: it gets what :meth:`ask` was given, and returns the answer;
+    both must survive JSON. Leaving the ``with`` block ends the child and what it started.
+    """
+
+    def __init__(self, serve: Callable[[Any], Any]) -> None:
+        processes.become_subreaper()
+        self._ours = processes.children()
+        theirs, self._questions = os.pipe()
+        self._answers, writer = os.pipe()
+        self._crash = tempfile.TemporaryFile()
         sys.stdout.flush()
         sys.stderr.flush()
-        start = time.monotonic()
         gc.freeze()  # or the child's first collection copies every page it shares with us
-        pid = _fork()
-        if pid == 0:
-            os.close(reader)
-            _child(work, writer, crash, deadline)  # never returns
+        self._pid = _fork()
+        if self._pid == 0:
+            os.close(self._questions)
+            os.close(self._answers)
+            _child(serve, theirs, writer, self._crash)  # never returns
         gc.unfreeze()
+        os.close(theirs)
         os.close(writer)
+        with suppress(ProcessLookupError, PermissionError):
+            os.setpgid(self._pid, self._pid)  # both sides do it, whoever comes first
+        self.alive = True
+
+    def ask(self, question: Any, deadline: float) -> Ended:
+        """Put one question. A child that does not answer it within ``deadline`` seconds is ended.
+
+        Raises: RuntimeError if the child has been ended before.
+        """
+        if not self.alive:
+            raise RuntimeError("this child has ended; start a new one")
+        start = time.monotonic()
+        data: bytes | None = b""
         try:
-            with suppress(ProcessLookupError, PermissionError):
-                os.setpgid(pid, pid)  # both sides do it, whoever comes first
-            data = _read(reader, pid, start + deadline)
-            if data is None:
-                _ask_where(pid)
-        finally:
-            os.close(reader)
-            status = _end(pid, ours)
-        seconds = time.monotonic() - start
-        crash.seek(0)
-        traceback = crash.read(200_000).decode(errors="replace")
-    if data is None:
-        return Ended("deadline", seconds, traceback=traceback)
-    if data:
-        with suppress(ValueError):
-            return Ended("answered", seconds, answer=json.loads(data))
-    return Ended("died", seconds, cause=_cause(status), traceback=traceback)
+            with suppress(BrokenPipeError):
+                _write(self._questions, [question, deadline])
+            data = _read(self._answers, self._pid, start + deadline)
+            seconds = time.monotonic() - start
+            if data:
+                with suppress(ValueError):
+                    return Ended("answered", seconds, answer=json.loads(data))
+            elif data is None:
+                _ask_where(self._pid)
+        except BaseException:
+            self.end()
+            raise
+        status, traceback = self.end()
+        if data is None:
+            return Ended("deadline", seconds, traceback=traceback)
+        return Ended("died", seconds, cause=_cause(status), traceback=traceback)
+
+    def end(self) -> tuple[int, str]:
+        """End the child and what it started; return its wait status and where it stood."""
+        if not self.alive:
+            return 0, ""
+        self.alive = False
+        os.close(self._questions)
+        os.close(self._answers)
+        status = processes.end(self._pid, self._ours)
+        with self._crash:
+            self._crash.seek(0)
+            return status, self._crash.read(200_000).decode(errors="replace")
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
 
 # the child ----------------------------------------------------------------------------------------
 
 
-def _child(work: Callable[[], Any], writer: int, crash: IO[bytes], deadline: float) -> None:
+def _child(serve: Callable[[Any], Any], questions: int, answers: int, crash: IO[bytes]) -> None:
     status = 1
     try:
         os.setpgid(0, 0)
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        processes.die_with_parent()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, deadline + GRACE)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         _limit_files()
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
         faulthandler.enable(crash, all_threads=False)
         faulthandler.register(signal.SIGUSR1, crash, all_threads=True, chain=False)
-        answer = json.dumps(work(), default=str).encode() + b"\n"
-        sys.stdout.flush()
-        sys.stderr.flush()
-        while answer:
-            answer = answer[os.write(writer, answer) :]
+        for line in open(questions, "rb"):
+            question, deadline = json.loads(line)
+            signal.setitimer(signal.ITIMER_REAL, deadline + GRACE)
+            answer = serve(question)
+            _tidy_up()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            _write(answers, answer)
         status = 0
     finally:
         # No atexit, no destructors: they belong to the parent. SystemExit ends here too.
         os._exit(status)
 
 
-def _limit_files() -> None:
-    import resource
+def _tidy_up() -> None:
+    """What multiprocessing does at exit: unlink semaphores, remove its folder of sockets."""
+    if "multiprocessing.util" in sys.modules:
+        import multiprocessing.process
+        import multiprocessing.util
 
+        multiprocessing.util._run_finalizers(0)  # type: ignore[attr-defined]  # joins no queue
+        folder = multiprocessing.process.current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(pipe: int, value: Any) -> None:
+    line = json.dumps(value, default=str).encode() + b"\n"
+    while line:
+        line = line[os.write(pipe, line) :]
+
+
+def _limit_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     if soft == resource.RLIM_INFINITY or soft > LARGEST_FILE:
         resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, hard))
@@ -164,128 +232,7 @@ def _ask_where(pid: int) -> None:
         time.sleep(0.1)
 
 
-def _end(pid: int, ours: set[int]) -> int:
-    """Kill the child's group and whatever left it; return the child's wait status."""
-    status = 0
-    with suppress(ChildProcessError):
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if not done:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            _, status = os.waitpid(pid, 0)
-    if _group_lives(pid):
-        _end_group(pid)
-    # What left the group was handed to us, the subreaper, when its parent died.
-    for _ in range(1000):
-        strays = _children() - ours - {pid}
-        if not strays:
-            break
-        for stray in strays:
-            with suppress(ProcessLookupError):
-                os.kill(stray, signal.SIGKILL)
-            with suppress(ChildProcessError):
-                os.waitpid(stray, 0)
-    return status
-
-
-# Processes that remove semaphores and shared memory once their clients are gone. Killed with
-# the rest, they would leave these behind; left alone for a moment, they end by themselves.
-CLEANERS = (b"multiprocessing.resource_tracker", b"torch_shm_manager")
-
-
-def _end_group(pid: int) -> None:
-    """Kill what is left of a group, and give those that clean up a moment to do it."""
-    for member in _group(pid):
-        if not _is_cleaner(member):
-            with suppress(ProcessLookupError):
-                os.kill(member, signal.SIGKILL)
-    end = time.monotonic() + GRACE
-    while _group_lives(pid) and time.monotonic() < end:
-        _reap(pid)
-        time.sleep(0.005)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-
-
-def _group_lives(pid: int) -> bool:
-    try:
-        os.killpg(pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _reap(pid: int) -> None:
-    """Bury what was handed to us and has died, or its group would never be empty."""
-    with suppress(ChildProcessError):
-        while os.waitpid(-pid, os.WNOHANG)[0]:
-            pass
-
-
-def _group(pid: int) -> list[int]:
-    """Process ids of a process group."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError):
-                if os.getpgid(int(name)) == pid:
-                    found.append(int(name))
-    return found
-
-
-def _is_cleaner(pid: int) -> bool:
-    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        command = file.read()
-        return any(cleaner in command for cleaner in CLEANERS)
-    return False
-
-
-def _children() -> set[int]:
-    """Process ids of our living children (all threads of ours)."""
-    found: set[int] = set()
-    with suppress(OSError):
-        for task in os.listdir("/proc/self/task"):
-            with suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
-                found.update(int(pid) for pid in file.read().split())
-    return found
-
-
 def _cause(status: int) -> str:
     if os.WIFSIGNALED(status):
         return signal.Signals(os.WTERMSIG(status)).name
     return f"exit status {os.WEXITSTATUS(status)}"
-
-
-def _become_subreaper() -> None:
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _prctl(option: int, value: int) -> None:
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-
-
-# imports that a child paid for --------------------------------------------------------------------
-
-
-@contextmanager
-def new_modules() -> Iterator[list[str]]:
-    """Collect the names of installed modules (never a learner's) imported inside the block."""
-    before = set(sys.modules)
-    found: list[str] = []
-    yield found
-    for name in sys.modules.keys() - before:
-        file = getattr(sys.modules[name], "__file__", None) or ""
-        if "site-packages" in file or "dist-packages" in file:
-            found.append(name)
-
-
-def import_quietly(names: list[str]) -> None:
-    """Import modules that a child needed, so that the next child finds them here."""
-    import importlib
-
-    for name in names:
-        with suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if name not in sys.modules:
-                importlib.import_module(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sensei.compare import Reading
@@ -61,6 +61,7 @@ class Judgement:
     seconds: float = 0.0
     ran: Ran | None = None
     in_process: bool = False
+    digest: str = ""  # of the text it was judged by
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,7 +120,6 @@ class Tally:
     judged: int
     deselected: int
     not_reached: int
-    missing: tuple[str, ...] = field(default=())
 
     @property
     def adds_up(self) -> bool:

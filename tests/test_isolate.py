@@ -124,11 +124,15 @@ CLEAN_START[6] = 1
     return text
 
 
-@pytest.mark.parametrize("isolate", ["fork", "none"])
+@pytest.mark.parametrize("isolate", ["fork", "none", "company"])
 def test_a_spoiled_global_is_whole_again(desk: MakeDesk, isolate: str) -> None:
     made = desk(book())
     made.solve({koan.name: koan.answers for koan in made.book.koans})
-    verdicts = made.verdicts("koans", f"--isolate={isolate}")
+    if isolate == "company":  # the second time, all of them share one child
+        assert made.pytest("koans").returncode == 0
+        verdicts = made.verdicts("koans")
+    else:
+        verdicts = made.verdicts("koans", f"--isolate={isolate}")
     assert {name: v for name, v in verdicts.items() if v != "solved"} == {}, made.last.stdout
     assert len(verdicts) == 2 * len(SPOILS)
 

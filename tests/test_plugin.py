@@ -108,7 +108,11 @@ def test_verbose_words(desk: MakeDesk) -> None:
 
 def test_the_order_is_the_story(desk: MakeDesk) -> None:
     made = desk(test_02_more=SMALL.replace("test_", "test_b_"))
-    for arguments in (["-v"], ["-v", "-p", "randomly"]):
+    (made.root / "shuffle.py").write_text(
+        "import pytest\n\n\n@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_collection_modifyitems(items):\n    items.reverse()\n"
+    )
+    for arguments in (["-v"], ["-v", "-p", "shuffle"]):
         output = made.pytest("koans", *arguments).stdout
         names = re.findall(r"::(\w+) OPEN", output)
         assert names == [k.name for k in made.book.koans], output
