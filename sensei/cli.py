@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sensei import authors, learner
+from sensei import authors, learner, own
 from sensei.book import Book, packaged_root
 from sensei.records import BookError, Chapter
 from sensei.workbook import WorkbookError, find_workbook
@@ -59,6 +59,13 @@ def _parser() -> argparse.ArgumentParser:
     listing.set_defaults(run=lambda o: learner.list_koans(find_workbook(Path.cwd()), o.target))
     reset = command("reset", "put a koan, file or group back as given (with a backup)", "+")
     reset.set_defaults(run=lambda o: learner.reset_koans(find_workbook(Path.cwd()), o.target))
+
+    init = command("init", "a workbook of your own in a new folder")
+    init.add_argument("folder", type=Path, metavar="DIR")
+    init.set_defaults(run=lambda o: own.init(o.folder))
+    update = command("update", "bring the newest koans into your workbook; your answers stay")
+    update.add_argument("--dry-run", action="store_true", help="only say what would happen")
+    update.set_defaults(run=lambda o: own.update(find_workbook(Path.cwd()), o.dry_run))
 
     build = command("build", "for contributors: write koans/ from answers/")
     build.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")

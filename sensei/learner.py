@@ -159,12 +159,12 @@ def reset_koans(workbook: Workbook, targets: list[str]) -> int:
             there = (workbook.root / file).exists()
             saved = reset(workbook, mine[0])
             if not there or saved is None:
-                say(words.RESET_NEW.format(path=_shown(workbook.root / file)))
+                say(words.RESET_NEW.format(path=shown(workbook.root / file)))
                 continue
             for koan in mine[1:]:  # the backup holds what the learner had before the first
                 reset(workbook, koan, save=False)
             name = mine[0].id if len(mine) == 1 else file
-            say(words.RESET_DONE.format(id=name, backup=_shown(saved)))
+            say(words.RESET_DONE.format(id=name, backup=shown(saved)))
     return 0
 
 
@@ -174,6 +174,6 @@ def _head(koan: Koan) -> Text:
     return text
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

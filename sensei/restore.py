@@ -40,6 +40,11 @@ def with_koan(mine: str, fresh: str, name: str, order: Sequence[str]) -> str:
     return _joined(blocks)
 
 
+def without_koan(mine: str, name: str) -> str:
+    """A learner's text without one of its top-level definitions."""
+    return _joined([block for block in split_blocks(mine, [name]) if block.name != name])
+
+
 @dataclass(frozen=True)
 class Block:
     """One top-level statement: its lines, the comments above it and what is blank after it."""

@@ -54,20 +54,22 @@ def book_for(workbook_root: Path) -> Book:
 
 
 def find_workbook(start: Path) -> Workbook:
-    """The workbook that a folder lies in, holds (as koans/), or is.
+    """The workbook that a folder lies in, is, or holds: as koans/, or as the only one in it.
 
     Raises WorkbookError when there is none.
     """
     start = start.resolve()
+    own = sorted(state.parent for state in start.glob(f"*/{STATE}"))  # just made by `koans init`
+    near = [start / "koans", *own] if len(own) == 1 else [start / "koans"]
     for folder in (start, *start.parents):
-        for root in (folder, folder / "koans"):
+        for root in (folder, *(near if folder == start else [folder / "koans"])):
             if not root.is_dir():
                 continue
             book = book_for(root)
             if book.root.is_dir() and root.resolve() != book.root.resolve():
                 if any((root / group).is_dir() for group in book.groups):
                     return Workbook(root, book)
-    raise WorkbookError(f"no koans in {start}: change to the folder that holds koans/")
+    raise WorkbookError(f"no koans in {start}: change to a workbook, or to the folder of koans/")
 
 
 # the text of a file -------------------------------------------------------------------------------

@@ -446,7 +446,7 @@ def test_a_text_that_ruff_cannot_format() -> None:
 
 
 def test_finding_a_workbook(workbook: Workbook, tmp_path: Path) -> None:
-    with pytest.raises(WorkbookError, match="change to the folder that holds koans/"):
+    with pytest.raises(WorkbookError, match="change to a workbook"):
         find_workbook(tmp_path)
     group = workbook.root / "01_small"
     group.mkdir()
