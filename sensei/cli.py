@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from sensei import authors, learner, own
 from sensei.book import Book, packaged_root
 from sensei.records import BookError, Chapter
-from sensei.workbook import WorkbookError, find_workbook
+from sensei.targets import koans_of
+from sensei.workbook import Workbook, WorkbookError, find_workbook
 
 DESCRIPTION = """\
 Learn PyTorch by predicting what it does. `pytest koans` judges your answers;
@@ -32,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # `koans list | head`: who reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,6 +65,17 @@ def _parser() -> argparse.ArgumentParser:
     reset = command("reset", "put a koan, file or group back as given (with a backup)", "+")
     reset.set_defaults(run=lambda o: learner.reset_koans(find_workbook(Path.cwd()), o.target))
 
+    page = command("map", "the whole path as one page for a browser")
+    page.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", default=Path("koans-map.html"),
+        help="default: koans-map.html",
+    )  # fmt: skip
+    page.set_defaults(run=lambda o: learner.map_page(find_workbook(Path.cwd()), o.output))
+    told = command("report", "the verdicts as data, see docs/report.md", "?")
+    told.add_argument("--json", action="store_true", required=True, help="as one JSON object")
+    told.add_argument("-o", "--output", type=Path, metavar="FILE", help="into a file")
+    told.set_defaults(run=lambda o: _report(find_workbook(Path.cwd()), o.target, o.output))
+
     init = command("init", "a workbook of your own in a new folder")
     init.add_argument("folder", type=Path, metavar="DIR")
     init.set_defaults(run=lambda o: own.init(o.folder))
@@ -86,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
     prove.add_argument("files", nargs="*", type=Path)
     prove.set_defaults(run=lambda o: authors.prove(_chapters(o.files)))
     return parser
+
+
+def _report(workbook: Workbook, target: str | None, output: Path | None) -> int:
+    from sensei.json_report import write_report  # pytest is heavy, and only this needs it
+
+    return write_report(workbook, koans_of(workbook, target or ""), output)
 
 
 def _book() -> Book:

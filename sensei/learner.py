@@ -7,7 +7,7 @@ import os
 import pydoc
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -16,12 +16,15 @@ from rich.text import Text
 
 from sensei import report as screen
 from sensei import words
+from sensei.asleep import sleep_of
+from sensei.ledger import Claim, ledger_path, read_ledger
 from sensei.lint import resolve
+from sensei.map_page import Dot, page
 from sensei.paint import fit, paint_stdout
 from sensei.records import Koan
 from sensei.state import State, load, save
 from sensei.targets import koans_of, one_koan
-from sensei.workbook import Workbook, reset
+from sensei.workbook import Workbook, reset, write
 
 Say = Callable[[str], None]
 
@@ -148,6 +151,34 @@ def list_koans(workbook: Workbook, target: str | None) -> int:
         lines.append(line)
     paint_stdout([*lines, Text(""), screen.path_map(groups, seen_note=False)])
     return 0
+
+
+def map_page(workbook: Workbook, output: Path) -> int:
+    """Write the path as one HTML page."""
+    state = load(workbook.root)
+    sections = {c.id: f"{c.document} {c.section}" for c in _ledger(workbook)}
+    dots = []
+    for chapter in workbook.book.chapters:
+        reading = workbook.read(chapter)
+        for koan in chapter.koans:
+            found = reading.koans.get(koan.name) if reading else None
+            stands = "open" if found is None or found.state != "filled" else "not yet"
+            if sleep_of(koan):
+                stands = "asleep"
+            elif stands == "not yet" and koan.id in state.solved:
+                stands = "solved"
+            named = dict.fromkeys(sections[c] for c in koan.claims if c in sections)
+            dots.append(Dot(koan, stands, tuple(named)))
+    write(output, page(dots))
+    say(words.MAP_WRITTEN.format(path=shown(output)))
+    return 0
+
+
+def _ledger(workbook: Workbook) -> Sequence[Claim]:
+    try:
+        return read_ledger(ledger_path(workbook.book.root))
+    except FileNotFoundError:
+        return ()
 
 
 def reset_koans(workbook: Workbook, targets: list[str]) -> int:

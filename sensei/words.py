@@ -133,6 +133,18 @@ UPDATE_BACKUP = "{path}: your old file is {backup}"
 UPDATE_NOTHING = "Your workbook has the newest koans already."
 UPDATE_DRY = "Nothing was written. `koans update` does it."
 UPDATE_DONE = "Done. `pytest` shows where you stand."
+MAP_TITLE = "The path"
+MAP_DONE = "{done} of {total} koans are solved. Each dot is one; point at it to read what it asks."
+MAP_STATES = {
+    "open": "still to be filled",
+    "not yet": "filled, and not solved when last seen",
+    "solved": "PyTorch said yes",
+    "asleep": "cannot run on this machine",
+}
+MAP_CORE = "The five primitives"
+MAP_AROUND = "Around them"
+MAP_GROUP = "{done} of {total} solved"
+MAP_WRITTEN = "The path is in {path}. Any browser opens it."
 NO_CURRENT = "Every koan is solved: name the one you mean."
 UNKNOWN_TARGET = "{target} is no koan, file or group here. `koans list` shows them all."
 AMBIGUOUS_TARGET = "{target} could be {ids}. Say which: group/file::name."
