@@ -91,31 +91,55 @@ class Child:
         self.alive = True
 
     def ask(self, question: Any, deadline: float) -> Ended:
-        """Put one question. A child that does not answer it within ``deadline`` seconds is ended.
+        """Put one question and wait. A child that does not answer in time is ended.
 
-        Raises: RuntimeError if the child has been ended before.
+        deadline: in seconds. Raises: RuntimeError if the child has been ended before.
         """
-        if not self.alive:
-            raise RuntimeError("this child has ended; start a new one")
-        start = time.monotonic()
-        data: bytes | None = b""
+        self.put(question, deadline)
         try:
-            with suppress(BrokenPipeError):
-                _write(self._questions, [question, deadline])
-            data = _read(self._answers, self._pid, start + deadline)
-            seconds = time.monotonic() - start
-            if data:
-                with suppress(ValueError):
-                    return Ended("answered", seconds, answer=json.loads(data))
-            elif data is None:
-                _ask_where(self._pid)
+            while True:
+                if ended := self.poll(POLL):
+                    return ended
         except BaseException:
             self.end()
             raise
-        status, traceback = self.end()
-        if data is None:
-            return Ended("deadline", seconds, traceback=traceback)
-        return Ended("died", seconds, cause=_cause(status), traceback=traceback)
+
+    def put(self, question: Any, deadline: float) -> None:
+        """Put one question; :meth:`poll` says when it is answered."""
+        if not self.alive:
+            raise RuntimeError("this child has ended; start a new one")
+        self._start = time.monotonic()
+        self._deadline = self._start + deadline
+        self._chunks: list[bytes] = []
+        with suppress(BrokenPipeError):
+            _write(self._questions, [question, deadline])
+
+    def poll(self, wait: float) -> Ended | None:
+        """How the last question ended, or None if it has not, within ``wait`` seconds.
+
+        The end of the pipe tells nothing: a process that the child left behind holds it open.
+        """
+        gone = self._is_gone()  # asked first: what a dead child wrote is all there by then
+        left = self._deadline - time.monotonic()
+        wait = 0 if gone else max(min(left, wait), 0)
+        ready, _, _ = select.select([self._answers], [], [], wait)
+        chunk = os.read(self._answers, 1 << 16) if ready else b""
+        if chunk:
+            self._chunks.append(chunk)
+        seconds = time.monotonic() - self._start
+        if chunk.endswith(b"\n"):
+            with suppress(ValueError):
+                return Ended("answered", seconds, answer=json.loads(b"".join(self._chunks)))
+        if left <= 0:
+            _ask_where(self._pid)
+            return Ended("deadline", seconds, traceback=self.end()[1])
+        if gone and not chunk:
+            status, traceback = self.end()
+            return Ended("died", seconds, cause=_cause(status), traceback=traceback)
+        return None
+
+    def _is_gone(self) -> bool:
+        return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self) -> tuple[int, str]:
         """End the child and what it started; return its wait status and where it stood."""
@@ -199,30 +223,6 @@ def _fork() -> int:
         # of a pytest-xdist worker; it waits on a pipe and holds no lock the child needs.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
-
-
-def _read(reader: int, pid: int, end: float) -> bytes | None:
-    """The child's one line, or what there is of it when it died; None if it is late.
-
-    The end of the pipe tells nothing: a process that the child left behind holds it open.
-    """
-    chunks: list[bytes] = []
-    while not (chunks and chunks[-1].endswith(b"\n")):
-        gone = _is_gone(pid)  # asked first: what a dead child wrote is all there by then
-        left = end - time.monotonic()
-        ready, _, _ = select.select([reader], [], [], 0 if gone else max(min(left, POLL), 0))
-        chunk = os.read(reader, 1 << 16) if ready else b""
-        if chunk:
-            chunks.append(chunk)
-        elif gone:
-            break
-        if left <= 0:
-            return None
-    return b"".join(chunks)
-
-
-def _is_gone(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _ask_where(pid: int) -> None:
