@@ -5,49 +5,27 @@ The form is documented in docs/report.md; :data:`VERSION` grows when a reader of
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
-import io
 import json
 import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sensei.records import Koan
 from sensei.report import plain_card
+from sensei.silent import judge_silently
 from sensei.verdict import Judgement, count
 from sensei.workbook import Workbook
 
 VERSION = 1
 
 
-class Collector:
-    """A pytest plugin that keeps what was judged."""
-
-    def __init__(self) -> None:
-        self.judgements: list[Judgement] = []
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        data = getattr(report, "koan", None)
-        if data is not None:
-            fields = {k: v for k, v in data.items() if k not in ("book", "root")}
-            self.judgements.append(Judgement.from_json(fields))
-
-
 def judge_all(workbook: Workbook, koans: Sequence[Koan]) -> list[Judgement]:
-    """Run koans with pytest, silently, and without a word to the learner's state."""
+    """Judge koans, without a word to the learner's state."""
     files = dict.fromkeys(f"{koan.group}/{koan.file}" for koan in koans)
     wanted = {koan.id for koan in koans}
-    collector = Collector()
-    arguments = [str(workbook.root / file) for file in files]
-    # Without the terminal there is no screen, and what no one has seen is not "last seen".
-    arguments += ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:sugar"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main(arguments, plugins=[collector])
-    return [j for j in collector.judgements if j.id in wanted]
+    return [j for j in judge_silently(workbook.root, files) if j.id in wanted]
 
 
 def as_data(workbook: Workbook, judgements: Sequence[Judgement]) -> dict[str, Any]:
