@@ -14,9 +14,9 @@ from sensei import answer, koan
     claims=["A-1-01"],
     see="torch.nn.Linear",
     hint=[
-        "Each of the 10 results needs one row of numbers, one for each input.",
-        "The layer computes x @ weight.T + bias. And .nbytes counts bytes, not numbers.",
-        "A layer has two parameters here. Add the bytes of both.",
+        "For the shape: each of the 10 results needs one row of numbers, one for each input.",
+        "For the bytes: .nbytes counts bytes, not numbers, and x @ weight.T + bias has two "
+        "parameters.",
     ],
     why=(
         "The weight is stored as (out_features, in_features), one row for each output. "
@@ -38,9 +38,9 @@ from sensei import answer, koan
     ],
 )
 def test_a_layer_from_784_to_10():
-    """This line makes a layer: 784 numbers go in, 10 come out. Which shape has its weight?
+    """Some say this line already takes memory, and they are right: 784 numbers go in, 10 come out.
 
-    And how many bytes do all its parameters take together?
+    What is the shape of the layer's weight? And how many bytes do all its parameters take together?
     """
     layer = nn.Linear(784, 10)
     assert tuple(layer.weight.shape) == answer((10, 784))
@@ -83,78 +83,85 @@ def test_where_a_new_layer_lives(monkeypatch):
     claims=["A-1-08"],
     see="torch.nn.Module",
     hint=[
-        "A layer wants to be registered. A number does not; it goes where Python always puts it.",
-        "Something that should be on self is not there yet. How does Python call such a problem?",
+        "Module.__setattr__ takes some values into its registries. Who makes the registries?",
+        "What Module does not register goes where Python always puts it, registries or not.",
     ],
     why=(
-        "To register a layer, Module needs a dict that Module.__init__ makes. So it says: cannot "
-        "assign module before Module.__init__() call. Plain values may come earlier, but keep "
-        "super().__init__() on the first line and you need not think about it."
+        "Only what is registered needs the dicts that Module.__init__ makes: AttributeError, "
+        "cannot assign module before Module.__init__() call. Plain values may come earlier, a "
+        "list of layers too. Keep super().__init__() on the first line and you need not think "
+        "about it."
     ),
     wrong={
-        "TypeError": "Both values have a fine type. After super().__init__() the line would pass.",
-        "KeyError": (
-            "A dict is missing, not a key in it. Module looks for the dict before it uses it."
+        "['number', 'tensor', 'parameter', 'layer', 'list']": (
+            "Some say nothing may come before super().__init__(). "
+            "But an ordinary attribute asks Module for nothing."
         ),
-        "RuntimeError": "So the C++ part complains. This check never gets that far.",
+        "[]": (
+            "Some say any order will do, as long as super().__init__() is called somewhere. "
+            "A value that is registered needs a register."
+        ),
+        "['tensor', 'parameter', 'layer']": "A plain tensor is an attribute like a number.",
+        "['parameter', 'layer', 'list']": "A module does not look into a list, now or later.",
+        "['layer']": "There is one more kind of value that Module keeps a dict for.",
     },
 )
-def test_a_layer_before_super_init():
-    """Some say any order will do, as long as super().__init__() is called somewhere.
+def test_what_must_wait_for_super_init():
+    """Some say any order will do, as long as super().__init__() is called at last.
 
-    The first line of this __init__ passes, the second does not. Which exception is raised?
+    Here each value is assigned to an object whose __init__ has not run. Which ones are refused?
     """
-
-    class Model(nn.Module):
-        def __init__(self):
-            self.size = 3
-            self.layer = nn.Linear(self.size, 1)
-            super().__init__()
-
-    with pytest.raises(Exception) as caught:
-        Model()
-    assert caught.type is answer(AttributeError)
+    values = {"number": 3, "tensor": torch.ones(2), "parameter": nn.Parameter(torch.ones(2))}
+    values |= {"layer": nn.Linear(3, 1), "list": [nn.Linear(3, 1)]}
+    refused = []
+    for name, value in values.items():
+        try:
+            nn.Module.__new__(nn.Module).thing = value
+        except AttributeError:
+            refused.append(name)
+    assert refused == answer(["parameter", "layer"])
 
 
 @koan(
     claims=["A-1-10", "A-3.3-03"],
     see="torch.nn.Module",
     hint=[
-        "Three of the names are registries: a name goes in, an object comes out.",
-        "Recent Pythons keep the order of what you put in. Which type is enough, then?",
-        "A fresh module knows whether it is training. Does it know where its weights are?",
+        "Module.__init__ is plain Python: inspect.getsource(nn.Module.__init__) shows all of it.",
+        "A parameter is kept in self._parameters. What does Module.__init__ write there?",
     ],
     why=(
-        "super().__init__() is plain Python: it puts a few dicts and flags on self, and "
-        "Module.__setattr__, plain Python too, writes into those dicts. Only the tensors have a "
-        "device; the module has none."
+        "Module.__init__ is plain Python: it puts fresh, empty registries on self (plain dicts "
+        "since torch 2.5) and a few flags. A second run throws away what was registered before, "
+        "without a word. So: once, and first. Two parents that each call it do the same harm."
     ),
     wrong={
-        "[None, None, None, None, None]": (
-            "Some say the reason for super().__init__() lies in the glue between C++ and Python. "
-            "Read Module.__init__ with inspect.getsource: you can see every line of it."
+        "['scale', 'shift']": (
+            "Some say super().__init__() is there for the glue between C++ and Python, so that "
+            "twice is as good as once. Read Module.__init__: you can see every line of it."
         ),
-        "['OrderedDict', 'OrderedDict', 'OrderedDict', 'bool', None]": (
-            "So it was up to PyTorch 2.4. The registries of hooks still are of this type."
-        ),
-        "['dict', 'dict', 'dict', 'bool', 'device']": (
-            "Its parts could be on several devices. Each tensor knows its own."
-        ),
-        "['list', 'list', 'list', 'bool', None]": "How would you find the weight by its name?",
+        "['shift', 'scale']": "The order is not the trouble. How many names are left?",
+        "['scale']": "What is assigned after the call is registered as always.",
+        "[]": "One assignment comes after the last call of __init__.",
     },
 )
-def test_what_super_init_leaves_behind():
+def test_super_init_once_more():
     """Some say that super().__init__() is there for the glue between C++ and Python.
 
-    Here it runs on an empty object. Under each name, say which type stands in the object
-    afterwards, as a string; None if the name is not there.
+    Here Module.__init__ runs once more, to be on the safe side. Which names are in the list?
     """
-    module = nn.Module.__new__(nn.Module)  # made, but __init__ has not run
-    assert vars(module) == {}
-    nn.Module.__init__(module)
-    found = {name: type(value).__name__ for name, value in vars(module).items()}
-    names = ["_parameters", "_buffers", "_modules", "training", "device"]
-    assert [found.get(name) for name in names] == answer(["dict", "dict", "dict", "bool", None])
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+    class Shifted(Scaled):
+        def __init__(self):
+            super().__init__()
+            nn.Module.__init__(self)  # to be on the safe side
+            self.shift = nn.Parameter(torch.zeros(1))
+
+    assert [name for name, _ in Shifted().named_parameters()] == answer(["shift"])
 
 
 @koan(
@@ -163,12 +170,12 @@ def test_what_super_init_leaves_behind():
     hint=[
         "A module learns of a Parameter at one moment only. When, and what must the value be?",
         "Look at what stands to the right of each self.x = ... Is that very object a Parameter?",
-        "A Parameter is a Tensor. What type has a Parameter times ten?",
+        "A Parameter is a Tensor. What is the type of a Parameter times ten?",
     ],
     why=(
         "A Parameter knows nothing of modules. Module.__setattr__ looks at the value you assign: "
         "a Parameter is registered; a list, a dict, a function or a plain Tensor is not, whatever "
-        "is inside. And every operation on a Parameter gives a plain Tensor."
+        "is inside. And a product with a Parameter is a new tensor, a plain one."
     ),
     wrong={
         "[1.0, 2.0, 3.0, 4.0, 5.0]": (
@@ -204,113 +211,139 @@ def test_which_of_the_six_are_registered():
     claims=["A-2.2-08", "A-3.3-19"],
     see="torch.nn.Module.register_parameter",
     hint=[
-        "`spy.weight = ...` runs Module.__setattr__. Read it: inspect.getsource shows it.",
-        "One of the two kinds goes through a method that you can override. The other is short.",
+        "For model.layer: Module.__getattr__ finds registered layers. "
+        "When does Python call a __getattr__ at all?",
+        "For the exception: a Parameter passes through self.register_parameter, which looks "
+        "at the name first. Read it: inspect.getsource shows it.",
     ],
     why=(
-        "For a Parameter, __setattr__ calls self.register_parameter. A layer it writes into "
-        "_modules itself, with no call to add_module: so overriding add_module "
-        "does not catch assignments. Neither value ends up in the instance's __dict__."
+        "Python calls __getattr__ only where it finds nothing else, and here the class has the "
+        "name: the layer is trained and saved, yet model.layer is None. For a Parameter, "
+        "__setattr__ calls self.register_parameter, which checks the name. A layer goes into "
+        "_modules directly, unchecked: add_module is not called. An annotation alone, "
+        "`layer: nn.Module`, does no harm."
     ),
     wrong={
-        "['register_parameter', 'add_module']": (
-            "Some say __setattr__ calls the matching method for both kinds. "
-            "It takes a shorter way for one of them."
+        ("['Linear', 2]", "KeyError"): (
+            "It is registered. But where does Python look for a name before it asks Module?"
         ),
-        "['add_module']": "It is the other kind that goes through its method.",
-        "[]": "A dict entry would do for both, yet one of them passes through a method.",
+        ("['NoneType', 0]", "KeyError"): "The assignment was accepted. What follows from that?",
+        ("['NoneType', 2]", "AttributeError"): (
+            "That would be a name that is missing. Here it is there, and that is the trouble."
+        ),
+        ("['NoneType', 2]", "TypeError"): (
+            "The value is a Parameter, as it should be. It is the name that is refused."
+        ),
+        ("['NoneType', 2]", "ValueError"): "It is not about the numbers, but about the name.",
+        ("['Linear', 2]", "AttributeError"): (
+            "The name is not missing: the class has it. That matters for the layer, too."
+        ),
     },
 )
-def test_who_is_called_by_an_equals_sign():
-    """Assigning to a module registers the value. Which of these two methods run here, in order?"""
-    calls = []
+def test_names_that_the_class_has():
+    """The class lists its two names first, as empty places. Then both are filled.
 
-    class Spy(nn.Module):
-        def register_parameter(self, name, param):
-            calls.append("register_parameter")
-            super().register_parameter(name, param)
+    One assignment passes in silence: predict the type that model.layer has then, and the number
+    of registered parameters. The other is refused: name the exception.
+    """
 
-        def add_module(self, name, module):
-            calls.append("add_module")
-            super().add_module(name, module)
+    class Model(nn.Module):
+        layer = None
+        weight = None
 
-    spy = Spy()
-    spy.weight = nn.Parameter(torch.ones(1))
-    spy.layer = nn.Linear(1, 1)
-    assert calls == answer(["register_parameter"])
+    model = Model()
+    model.layer = nn.Linear(1, 1)
+    found = [type(model.layer).__name__, len(list(model.parameters()))]
+    assert found == answer(["NoneType", 2])
+    with pytest.raises(Exception) as caught:
+        model.weight = nn.Parameter(torch.ones(1))
+    assert caught.type is answer(KeyError)
 
 
 @koan(
-    claims=["A-3.3-12", "A-2.2-10"],
-    see="torch.optim.Optimizer",
+    claims=["A-3.3-12"],
+    see="torch.nn.Module.parameters",
     hint=[
-        "What does model.parameters() give you here? Put it in a list and look.",
-        "An argument of the right type, with nothing of use in it: how does Python call that?",
+        "backward goes where requires_grad is set. It does not ask a module.",
+        "The optimizer moves what it was given. What does model.parameters() give?",
     ],
     why=(
-        "A plain tensor is an ordinary attribute, so parameters() is empty, and the optimizer "
-        "refuses an empty list. With one registered layer beside it there would be no error, and "
-        "the tensor would silently stay as it is. A module is the handy way to collect "
-        "weights, not the only one: any tensors will do."
+        "Autograd looks at tensors: both get a gradient. The optimizer got what the module has "
+        "registered, so the plain tensor never moves, and nobody complains. "
+        "(With no parameter at all the optimizer would refuse the empty list.)"
     ),
     wrong={
-        "TypeError": (
-            "Some say an optimizer takes only nn.Parameter. The line above shows a plain tensor."
+        "[0.0, 1.0, 0.0]": "requires_grad makes gradients flow. Who told the optimizer of it?",
+        "[1.0, 0.0, 0.0]": (
+            "parameters() does not find it. But does backward need a module to find a tensor?"
         ),
-        "AttributeError": "Every module has parameters(), and the weight is there as well.",
-        "RuntimeError": "Nothing was computed yet, and nothing was on the way to C++.",
+        "[1.0, 1.0, 1.0]": "One of the two is registered, and so the optimizer has it.",
+        "[1.0, None, 0.0]": "Autograd follows the sum. It knows nothing of modules.",
     },
 )
 def test_an_optimizer_asks_the_module():
-    """Handed over by hand, this tensor is fine. Then the module is asked for what it has.
+    """Two numbers are 1 and both want a gradient. One is a plain tensor, one a Parameter.
 
-    Which exception do you get?
+    After one step with a learning rate of 1, predict: the plain tensor, its gradient, the
+    Parameter.
     """
 
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.weight = torch.ones(3, requires_grad=True)
+            self.plain = torch.ones(1, requires_grad=True)
+            self.registered = nn.Parameter(torch.ones(1))
 
     model = Model()
-    torch.optim.SGD([model.weight], lr=0.1)
-    with pytest.raises(Exception) as caught:
-        torch.optim.SGD(model.parameters(), lr=0.1)
-    assert caught.type is answer(ValueError)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    (model.plain + model.registered).sum().backward()
+    optimizer.step()
+    values = [model.plain, model.plain.grad, model.registered]
+    assert [value.item() for value in values] == answer([1.0, 1.0, 0.0])
 
 
 @koan(
     claims=["A-3.3-13"],
     see="torch.nn.Module.register_parameter",
     hint=[
-        "The value is right this time. So which of the two arguments is refused?",
-        "The name would go into a dict. Which of Python's errors belongs to dicts?",
+        "register_parameter asks: does the object have such an attribute, outside _parameters?",
+        "Not only what you assigned is an attribute. Try hasattr(nn.Module(), name).",
     ],
     why=(
-        "register_parameter refuses a name that is taken: attribute 'weight' already exists. "
-        "Assignment is more polite: it removes the old attribute first. "
+        "Names that hold something else are taken: attribute 'plain' already exists. So are the "
+        "names of methods, as module.half() is one. A parameter, or an empty place for one, may "
+        "be replaced. Assignment is more polite: it removes a plain attribute first. "
         "The method is for names made at run time, and for None."
     ),
     wrong={
-        "AttributeError": (
-            "That would be a name that is missing. This one is there; a registry refuses it."
+        "[]": (
+            "Some say the method and the plain assignment are the same. "
+            "An assignment would remove what is there; the method is more careful."
         ),
-        "TypeError": "So a plain tensor would be refused. This is a Parameter.",
-        "ValueError": "Natural. But it is about a name in a registry, and PyTorch says it so.",
+        "['plain']": "A name is also taken when every module has it from birth.",
+        "['plain', 'trained']": "A Parameter in the place of a Parameter is no accident.",
+        "['plain', 'trained', 'half']": "A Parameter in the place of a Parameter is no accident.",
+        "['plain', 'trained', 'empty', 'half']": (
+            "Some names are there as parameters already. Those places are meant for it."
+        ),
     },
 )
 def test_a_name_that_is_taken():
-    """Somebody stored a plain tensor, and now registers a Parameter under the same name.
+    """Five names: one holds a plain tensor, one a Parameter, one an empty place. Two hold nothing
+    that was assigned here.
 
-    Plain assignment does it, as the end shows. Which exception does the method raise?
+    A new Parameter is registered under each of them. Which names are refused?
     """
-    module = nn.Module()
-    module.weight = torch.ones(2)
-    with pytest.raises(Exception) as caught:
-        module.register_parameter("weight", nn.Parameter(torch.ones(2)))
-    assert caught.type is answer(KeyError)
-    module.weight = nn.Parameter(torch.ones(2))
-    assert list(module._parameters) == ["weight"]
+    module, refused = nn.Module(), []
+    module.plain = torch.ones(2)
+    module.trained = nn.Parameter(torch.ones(2))
+    module.register_parameter("empty", None)
+    for name in ["plain", "trained", "empty", "half", "third"]:
+        try:
+            module.register_parameter(name, nn.Parameter(torch.zeros(2)))
+        except Exception:
+            refused.append(name)
+    assert refused == answer(["plain", "half"])
 
 
 @koan(

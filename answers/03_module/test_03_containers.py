@@ -5,6 +5,7 @@ Documents: A 2.2, A 3.3
 
 import warnings
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -16,7 +17,7 @@ from sensei import answer, koan
     claims=["A-3.3-14", "A-3.3-15"],
     see="torch.nn.Module.named_children",
     hint=[
-        "torch.nn and nn are two names of one package.",
+        "torch.nn and nn are two names of one package. So what differs between the first lines?",
         "Only an object of a Module class is a child. Is each of these values one?",
     ],
     why=(
@@ -37,7 +38,7 @@ from sensei import answer, koan
 def test_the_children_of_a_block():
     """Some say that assigning a batch norm is a mistake, and that add_module is needed.
 
-    Which names does this block give you, in order?
+    Which names do the children of this block have, in order?
     """
 
     class Block(nn.Module):
@@ -109,7 +110,10 @@ def test_one_answer_and_its_neighbours():
     },
 )
 def test_three_layers_three_times():
-    """Three layers, kept in three ways. How many parameters does each module find?"""
+    """Three linear layers, kept in three ways. How long is the list of parameters() for each?
+
+    A weight is one parameter, a bias another, whatever their sizes.
+    """
     listed, times, fresh = nn.Module(), nn.Module(), nn.Module()
     listed.layers = [nn.Linear(2, 2) for _ in range(3)]
     times.layers = nn.ModuleList([nn.Linear(2, 2)] * 3)
@@ -214,103 +218,138 @@ def test_a_walk_through_the_tree():
 @koan(
     see="torch.nn.Identity",
     hint=[
-        "Compare the children with forward. Which steps of forward are no children?",
-        "forward knows the way. Can you keep it, and take only the last layer out of its way?",
-        "There is a layer that returns what it gets.",
+        "If a shape is wrong: which steps of forward are no children of the net?",
+        "If the numbers are wrong for one net only: the two have the same children, and not the "
+        "same forward. Which of the two could you keep whole?",
+        "forward knows the way. Take only the last layer out of its way: torch.nn has a layer "
+        "that returns what it gets.",
     ],
     why=(
-        "children() knows the parts, not what forward does between them: the relu and the flatten "
-        "are functions. Put nn.Identity() in the head's place and forward stays whole; "
-        "or take the features with a hook."
+        "children() knows the parts, not what forward does between them: the activations and the "
+        "flatten are functions. Put nn.Identity() in the head's place and forward stays whole; "
+        "or take what comes to the head with a hook."
     ),
     wrong={
-        "features = nn.Sequential(net.conv, net.pool, nn.Flatten())": (
-            "The shape is right now. One step of forward is missing still, without any error."
+        "return nn.Sequential(net.conv, net.pool, nn.Flatten())": (
+            "The shape is right now. The activation is forgotten, without any error."
         ),
-        "features = nn.Sequential(net.conv, nn.ReLU(), net.pool)": (
-            "The numbers are right. But forward also changes the shape."
+        "return nn.Sequential(*list(net.children())[:-1], nn.Flatten())": (
+            "The shape is right now. But an activation that is a function is no child."
         ),
-        "del net.fc\nfeatures = net": "forward still asks for it, and does not find it.",
-        "net.fc = None\nfeatures = net": "The place is empty, and forward calls what is in it.",
+        "return lambda x: net.pool(net.conv(x)).flatten(1)": (
+            "The shape is right now. The activation is forgotten, without any error."
+        ),
+        "return nn.Sequential(net.conv, nn.ReLU(), net.pool)": (
+            "Right numbers for one net. But forward also changes the shape."
+        ),
+        "return nn.Sequential(net.conv, nn.ReLU(), net.pool, nn.Flatten())": (
+            "Right for the first net. The second has another forward and the same children."
+        ),
+        "del net.fc\nreturn net": "forward still asks for it, and does not find it.",
+        "net.fc = None\nreturn net": "The place is empty, and forward calls what is in it.",
     },
     right=[
-        "features = nn.Sequential(net.conv, nn.ReLU(), net.pool, nn.Flatten())",
-        "import copy\n\nfeatures = copy.deepcopy(net)\nfeatures.fc = nn.Identity()",
-        "def features(x):\n    return net.pool(F.relu(net.conv(x))).flatten(1)",
+        "import copy\n\nbare = copy.deepcopy(net)\nbare.fc = nn.Identity()\nreturn bare",
+        "net.fc = nn.Sequential()\nreturn net",
+        "def features(x):\n"
+        "    seen = []\n"
+        "    with net.fc.register_forward_pre_hook(lambda m, args: seen.append(args[0])):\n"
+        "        net(x)\n"
+        "    return seen[0]\n"
+        "\n"
+        "return features",
     ],
 )
 def test_a_net_without_its_head():
-    """`features` shall give what the last layer would get. Some chain the children for that.
+    """`headless` shall give, for nets like these, what the layer fc would get.
 
-    Repair the marked line.
+    Some chain the children for that. Repair the marked line.
     """
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.conv = nn.Conv2d(1, 2, 3)
-            self.pool = nn.AdaptiveAvgPool2d(1)
+            self.conv, self.pool = nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1)
             self.fc = nn.Linear(2, 5)
 
         def forward(self, x):
             return self.fc(self.pool(F.relu(self.conv(x))).flatten(1))
 
-    net = Net()
-    # answer:
-    net.fc = nn.Identity()
-    features = net
-    # given:
-    # features = nn.Sequential(*list(net.children())[:-1])
-    # end
-    for batch in (3, 4):
-        x = torch.randn(batch, 1, 6, 6)
-        assert tuple(features(x).shape) == (batch, 2)
-        assert torch.allclose(features(x), net.conv(x).clamp(min=0).mean((2, 3)), atol=1e-6)
+    class Soft(Net):
+        def forward(self, x):
+            return self.fc(self.pool(torch.sigmoid(self.conv(x * 2))).flatten(1))
+
+    def headless(net):
+        # answer:
+        net.fc = nn.Identity()
+        return net
+        # given:
+        # return nn.Sequential(*list(net.children())[:-1])
+        # end
+
+    for net, batch in ((Net(), 3), (Soft(), 4)):
+        x, fc = torch.randn(batch, 1, 6, 6), net.fc
+        whole = net(x)
+        out = headless(net)(x)
+        assert tuple(out.shape) == (batch, 2)
+        assert torch.allclose(fc(out), whole, atol=1e-6)
 
 
 @koan(
     see="torch.nn.LazyLinear",
     hint=[
-        "Nobody told this layer how many inputs it has. When can it know?",
-        "From then on it is like any other layer. Even type(layer) may agree.",
-        "Three inputs in each of two rows. You know the order in a weight's shape.",
+        "For the exception: nobody told this layer how many inputs it has, so its weight has no "
+        "size to tell. PyTorch says so in Python, about a tensor that is not ready.",
+        "For the class: after the first call there is nothing left to wait for.",
+        "For the shape: two rows of three inputs came. Which number does the weight depend on, and "
+        "where does it stand?",
     ],
     why=(
-        "At the first call the weight gets its shape and its numbers, and the object changes its "
-        "class: from now on it is a plain Linear. So one dry run first, then look at shapes, count "
-        "or initialise. This is the answer to making layers in forward."
+        "Before the first call the weight is uninitialized, and counting it is a ValueError. At "
+        "the call it gets its shape and its numbers, and the object changes its class: from now on "
+        "it is a plain Linear. So one dry run first, then look at shapes, count or initialise. "
+        "This is the answer to making layers in forward."
     ),
     wrong={
-        ("['LazyLinear', 'LazyLinear']", "(5, 3)"): (
+        ("ValueError", "['LazyLinear', 5, 3]"): (
             "Python lets an object change its __class__, and this one does."
         ),
-        ("['LazyLinear', 'Linear']", "(3, 5)"): "The first number is that of the outputs.",
-        ("['LazyLinear', 'Linear']", "(5, 2)"): "The batch has two rows. A row has more numbers.",
-        ("['Linear', 'Linear']", "(5, 3)"): "Before the first call it has no weights to speak of.",
+        ("ValueError", "['Linear', 3, 5]"): "The first number is that of the outputs.",
+        ("ValueError", "['Linear', 5, 2]"): "The batch has two rows. A row has more numbers.",
+        ("AttributeError", "['Linear', 5, 3]"): (
+            "The weight is there, and numel too. It has no answer yet."
+        ),
+        ("TypeError", "['Linear', 5, 3]"): "The call is fine. The answer is not known yet.",
+        ("RuntimeError", "['Linear', 5, 3]"): (
+            "Natural: it is what .shape would raise. A function called on it is refused otherwise."
+        ),
+        ("AttributeError", "['LazyLinear', 5, 3]"): (
+            "The weight is there, and numel too. And after the call there is no more to wait for."
+        ),
     },
-    right=[("['LazyLinear', 'Linear']", "torch.Size([5, 3])")],
 )
 def test_a_layer_that_waits():
-    """This layer is told its outputs, not its inputs. Name its class before and after one call.
+    """This layer is told its outputs, not its inputs. Its numbers are counted too early: name the
+    exception.
 
-    And which shape has its weight then?
+    Then it is called once. Predict its class, and the two sizes of its weight.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # older versions call it experimental
         layer = nn.LazyLinear(5)
-    names = [type(layer).__name__]
+    with pytest.raises(Exception) as caught:
+        layer.weight.numel()
+    assert caught.type is answer(ValueError)
     layer(torch.ones(2, 3))
-    names.append(type(layer).__name__)
-    assert names == answer(["LazyLinear", "Linear"])
-    assert tuple(layer.weight.shape) == answer((5, 3))
+    assert [type(layer).__name__, *layer.weight.shape] == answer(["Linear", 5, 3])
 
 
 @koan(
     see="torch.nn.Module.get_submodule",
     hint=[
         "A layer is replaced at its parent: setattr(parent, name, new), as in self.act = ...",
-        "From a path like '2.0.1': the parent is get_submodule('2.0'), the last name is '1'.",
-        "Some activation stands in two places. named_modules has an argument about duplicates.",
+        "If a deep one is left: from a path like '2.0.act', the parent is get_submodule('2.0').",
+        "If a second place is left: named_modules has an argument about duplicates.",
     ],
     why=(
         "modules() and children() hand out objects; to replace one you need its parent and its "
@@ -331,6 +370,11 @@ def test_a_layer_that_waits():
         "        swap(child)": (
             "Deep enough. But named_children gives an object once, even if it has two places."
         ),
+        "for parent in model.modules():\n"
+        "    if isinstance(parent, nn.Sequential):\n"
+        "        for i, child in enumerate(parent):\n"
+        "            if isinstance(child, nn.ReLU):\n"
+        "                parent[i] = nn.GELU()": "Not every parent is a Sequential.",
         "model.apply(lambda m: nn.GELU() if isinstance(m, nn.ReLU) else m)": (
             "apply calls your function on each module. It does nothing with the result."
         ),
@@ -361,10 +405,17 @@ def test_replace_every_relu():
                 setattr(model.get_submodule(parent), last, nn.GELU())
         # end
 
-    act, first, last = nn.ReLU(), nn.Linear(2, 3), nn.Linear(3, 2)
+    class Block(nn.Module):
+        def __init__(self, layer, act):
+            super().__init__()
+            self.layer, self.act = layer, act
+
+        def forward(self, x):
+            return self.act(self.layer(x))
+
+    act, first, last, x = nn.ReLU(), nn.Linear(2, 3), nn.Linear(3, 2), torch.randn(4, 2)
     flat = nn.Sequential(first, act, last, act)
-    deep = nn.Sequential(first, nn.ReLU(), nn.Sequential(nn.Sequential(last, nn.ReLU())))
-    x = torch.randn(4, 2)
+    deep = nn.Sequential(Block(first, nn.ReLU()), nn.Sequential(Block(last, nn.ReLU())))
     for model in (flat, deep):
         swap(model)
         assert torch.allclose(model(x), F.gelu(last(F.gelu(first(x)))))
@@ -377,8 +428,9 @@ def test_replace_every_relu():
     see="torch.nn.Module.add_module",
     hint=[
         "The names are '0', '1', '2', ... Which method registers a layer under such a name?",
-        "A list inside would put its own name before every number.",
-        "In the second chain one layer comes twice. Which walk goes by twice?",
+        "If the keys differ: a list inside would put its own name before every number.",
+        "If the numbers differ: in the second chain one layer comes twice. Which walk goes by "
+        "twice?",
     ],
     why=(
         "Sequential is a loop over add_module(str(i), layer) and a loop in forward. The second "
@@ -411,6 +463,9 @@ def test_replace_every_relu():
         "    for layer in self.children():\n"
         "        x = layer(x)\n"
         "    return x": "The keys are right. But children() gives each object once.",
+        "def __new__(cls, *layers):\n    return nn.Sequential(*layers)": (
+            "That is theirs. The chain should be your own."
+        ),
     },
     right=[
         "def __init__(self, *layers):\n"
@@ -426,9 +481,10 @@ def test_replace_every_relu():
     ],
 )
 def test_write_sequential():
-    """Write your own nn.Sequential: the same results, and the same keys in the state dict.
+    """Some say nn.Sequential is a few lines that anybody could write. It is so: write your own.
 
-    It takes any number of layers, and one layer may come more than once.
+    It takes any number of layers, one may come more than once, and gives the same results and the
+    same keys in the state dict.
     """
 
     class Chain(nn.Module):
@@ -449,5 +505,6 @@ def test_write_sequential():
     for layers in ([nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)], [again, nn.Tanh(), again]):
         mine, theirs = Chain(*layers), nn.Sequential(*layers)
         x = torch.randn(4, 2)
+        assert type(mine) is Chain
         assert torch.equal(mine(x), theirs(x))
         assert list(mine.state_dict()) == list(theirs.state_dict())

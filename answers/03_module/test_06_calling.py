@@ -13,29 +13,43 @@ from sensei import answer, koan
 @koan(
     see="torch.nn.Module.forward",
     hint=[
-        "layer(x) looks for a method forward. nn.Module brings one along, for those who have none.",
-        "It can do only one thing. Python has an exception for a method that a subclass owes.",
+        "layer(x) looks for a method forward. Neither class has one of its own. And the parents?",
+        "For the exception: the forward of nn.Module itself knows nothing of your layer, so it can "
+        "do only one thing. It is meant for those who forgot to write one.",
+        "For the number: what does the forward of nn.Identity do?",
     ],
     why="layer(x) is Module.__call__, and it calls forward. Nobody wrote one here, so the "
-    "inherited forward ran: it raises NotImplementedError and names your class.",
+    "inherited forward ran: that of nn.Module raises NotImplementedError and names your class. "
+    "That of a ready-made layer just works, and the slip stays hidden.",
     wrong={
-        "AttributeError": "The method is found: nn.Module itself has a forward. "
+        ("AttributeError", "3.0"): "The method is found: nn.Module itself has a forward. "
         "What can it do, knowing nothing of your layer?",
-        "TypeError": "The object can be called, and with one argument too: nn.Module sees to that.",
-        "RuntimeError": "Near: what is raised is a subclass of it, with a more telling name.",
+        ("TypeError", "3.0"): "The object can be called, and with one argument: nn.Module sees to "
+        "that.",
+        ("RuntimeError", "3.0"): "Near: what is raised is a subclass of it, with a more telling "
+        "name.",
+        ("NotImplementedError", "6.0"): "Nobody calls a method of that name. Read it once more.",
+        ("AttributeError", "6.0"): "Read the names of both methods letter by letter.",
     },
 )
 def test_a_slip_of_the_pen():
-    """Read the layer letter by letter, then call it. Which exception does it raise?"""
+    """The same slip in two layers. Read them letter by letter, then call them.
+
+    The first raises an exception: which one? The second gives a number.
+    """
 
     class Double(nn.Module):
         def foward(self, x):
             return 2 * x
 
-    layer = Double()
+    class Twice(nn.Identity):
+        def foward(self, x):
+            return 2 * x
+
     with pytest.raises(Exception) as caught:
-        layer(torch.ones(3))
+        Double()(torch.tensor(3.0))
     assert caught.type is answer(NotImplementedError)
+    assert Twice()(torch.tensor(3.0)).item() == answer(3.0)
 
 
 @koan(
@@ -46,7 +60,7 @@ def test_a_slip_of_the_pen():
         "A container calls what it contains, as you would.",
     ],
     why="Module.__call__ runs the hooks around forward. Who calls forward directly gets the same "
-    "numbers, and no hook runs: no feature is kept, no profiler counts, and no error tells you.",
+    "numbers, and no hook of this layer runs: no feature is kept, and no error tells you.",
     wrong={
         "['call', 'forward', '__call__', 'Sequential']": "Some say layer.forward(x) is the same "
         "call, only more explicit. It is the inner part of the call, without what is around it.",
@@ -103,12 +117,14 @@ def test_before_and_after_forward():
 @koan(
     see="torch.nn.Module.register_forward_hook",
     hint=[
-        "What does setdefault return? And what does the model do with what a hook returns?",
-        "To look without touching, a hook must return nothing, and what it keeps must be free "
-        "of the graph.",
+        "If a gradient is missing: what does setdefault return? And what becomes of the value that "
+        "a hook returns?",
+        "If the feature is old: what does setdefault do at the second call?",
+        "If it requires a gradient: what is kept must be free of the graph.",
     ],
     why="setdefault returned the detached tensor, so it became the layer's output, and the first "
-    "layer got no gradient. A hook that only looks returns None: write it as a function.",
+    "layer got no gradient. At the second call it even returned the first batch's. "
+    "A hook that only looks returns None: write it as a function.",
     wrong={
         "model[0].register_forward_hook("
         "lambda module, args, output: seen.setdefault('first', output))": "Now the gradient "
@@ -116,6 +132,14 @@ def test_before_and_after_forward():
         "def look(module, args, output):\n    seen['first'] = output\n"
         "model[0].register_forward_hook(look)": "It returns nothing, good. "
         "But what is kept must be detached.",
+        "def look(module, args, output):\n    seen.setdefault('first', output.detach())\n"
+        "model[0].register_forward_hook(look)": "It returns nothing, good. "
+        "But setdefault keeps the first batch for ever.",
+        "def look(module, args, output):\n    seen['first'] = output.detach()\n"
+        "    return seen['first']\n"
+        "model[0].register_forward_hook(look)": "What a hook returns replaces the output.",
+        "seen['first'] = model[0](torch.ones(4, 2)).detach()": "That is one batch, and there are "
+        "others to come. The hook must go on looking.",
         "model[0].register_forward_pre_hook("
         "lambda module, args: seen.__setitem__('first', args[0].detach()))": "A pre-hook sees "
         "what goes into the layer, not what comes out.",
@@ -128,8 +152,9 @@ def test_before_and_after_forward():
     ],
 )
 def test_a_hook_that_only_wants_to_look():
-    """The hook keeps a detached copy of the first layer's output. Since then that layer learns
-    nothing. Repair the hook: it must go on keeping, and leave the training alone.
+    """The hook keeps the first layer's output, detached. Since then that layer learns nothing.
+
+    Repair the hook: it must keep the output of the latest call, and leave the training alone.
     """
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
     seen = {}
@@ -144,18 +169,23 @@ def test_a_hook_that_only_wants_to_look():
     #     lambda module, args, output: seen.setdefault("first", output.detach())
     # )
     # end
-    x = torch.ones(4, 2)
-    model(x).sum().backward()
-    assert torch.equal(seen["first"], nn.functional.linear(x, model[0].weight, model[0].bias))
-    assert not seen["first"].requires_grad
-    assert model[0].weight.grad is not None
+    for batch in (4, 3):
+        x = torch.randn(batch, 2)
+        model.zero_grad()
+        out = model(x)
+        out.sum().backward()
+        assert torch.equal(seen["first"], nn.functional.linear(x, model[0].weight, model[0].bias))
+        assert torch.allclose(model[1](seen["first"]), out)
+        assert not seen["first"].requires_grad
+        assert model[0].weight.grad is not None
 
 
 @koan(
     see="torch.func.functional_call",
     hint=[
-        "What is lent to a layer for one call: does it stay?",
-        "The values are matched by name. Which of the two names does this layer know?",
+        "What is lent to a layer for one call: does it stay for the next?",
+        "The values are matched by name. Which names does this layer know, and what does it use "
+        "where nothing is lent?",
     ],
     why="functional_call runs the whole call, hooks too, with other tensors in the parameters' "
     "places, then puts the old ones back. A name it does not know is silently of no effect, unless "
@@ -212,13 +242,12 @@ def test_a_layer_that_introduces_itself():
     claims=["B-3-03"],
     see="torch.autograd.Function",
     hint=[
-        "A Function is for operations written in Python. In which language are PyTorch's own?",
-        "Print type(layer(x).grad_fn) for each. C++ nodes carry a number after Backward.",
-        "A layer that few people use may never have been rewritten in C++.",
+        "A Function is for operations written in Python. What does each layer's forward call?",
+        "inspect.getsource(type(layer).forward) shows it, for those written in Python.",
     ],
     why="A module holds tensors and calls ordinary operations, whose nodes are C++. Only a few "
     "modules use a Function written in Python: SyncBatchNorm, and CrossMapLRN2d, an old one. "
-    "Even they keep no instance of it: they call it when forward runs.",
+    "They do not wrap an instance of it either: forward calls its apply.",
     wrong={
         "['Conv2d', 'BatchNorm2d', 'GELU', 'CrossMapLRN2d']": "Some say each module wraps a "
         "Function of its own. Most have none: they call C++ operations.",
@@ -247,13 +276,14 @@ def test_which_layers_wrap_a_function():
     hint=[
         "Who would call this method? Autograd walks over nodes, and a node belongs to an "
         "operation.",
-        "Then how many pixels of the output were copied from each pixel of x?",
+        "How many pixels of the output were copied from each pixel of x? Each brings a 1 back.",
     ],
-    why="No module has a backward; a method of that name is never called. Each pixel was copied "
+    why="nn.Module knows no backward; autograd never calls a method of that name. Each pixel was "
+    "copied "
     "into a 2 by 2 square, so four ones come back to it. To change the gradient, wrap the "
     "operation in a torch.autograd.Function.",
     wrong={
-        "[0.0, 0.0]": "Some say Upsample has a backward that you can rewrite. No module has one, "
+        "[0.0, 0.0]": "Some say Upsample has a backward that you can rewrite. It has none, "
         "and nobody calls yours: autograd follows the operation that forward used.",
         "[1.0, 1.0]": "Each pixel of x shows up more than once in the output.",
         "[2.0, 2.0]": "The picture grows in height and in width.",
@@ -279,9 +309,9 @@ def test_a_layer_with_its_own_backward():
     claims=["B-5-28"],
     see="torch.nn.ConvTranspose2d",
     hint=[
-        "What does Upsample need to learn in order to copy pixels?",
-        "Weights for each pair of channels, then one bias a channel that comes out. "
-        "It undoes a convolution, so whose layout does the weight have?",
+        "For the counts: what is there to learn in order to copy pixels? The other has weights "
+        "for each pair of channels, and one bias for each channel that comes out.",
+        "For the shape: it turns a convolution round, so whose layout does its weight have?",
     ],
     why="3*5*2*2 weights and 5 biases, where Upsample has nothing to learn. The weight begins with "
     "the channels that go IN: it is laid out like the Conv2d(5, 3, 2) which it turns round.",
@@ -297,7 +327,7 @@ def test_a_layer_with_its_own_backward():
 def test_two_ways_to_grow_a_picture():
     """Both double the height and the width. How many numbers can each learn?
 
-    And which shape has the weight of the second?
+    And what is the shape of the second one's weight?
     """
     copy = nn.Upsample(scale_factor=2)
     learn = nn.ConvTranspose2d(3, 5, kernel_size=2, stride=2)
@@ -307,7 +337,7 @@ def test_two_ways_to_grow_a_picture():
 
 
 @koan(
-    claims=["B-3-12"],
+    claims=["B-3-12", "A-2.2-10"],
     see="torch.autograd.Function",
     hint=[
         "What does an optimizer need: a module, or the things it shall change?",
@@ -333,7 +363,7 @@ def test_two_ways_to_grow_a_picture():
     ],
 )
 def test_a_network_without_a_module():
-    """Scale is a Function, and there is no nn.Module here at all.
+    """Some say a network can do without nn.Module, and they are right: Scale is a Function.
 
     Write what the loop lacks: two trainable numbers `w`, and an `optimizer` for them.
     A learning rate of 0.1 will do.
@@ -371,19 +401,25 @@ def test_a_network_without_a_module():
         "Print the shapes of output, h and c. Which of them have an axis for time?",
         "batch_first says where the batch stands in a sequence. A state is no sequence.",
     ],
-    why="h and c are always (layers, batch, hidden): batch_first is about the input and the "
-    "output. So h[-1] is the last layer, and h[:, -1] was the last SAMPLE, silently.",
+    why="For a batch, h and c are (layers, batch, hidden), whatever batch_first says: it is about "
+    "the input and the output. So h[-1] is the last layer, and h[:, -1] was the last SAMPLE, "
+    "silently. (A single sequence without a batch has states without that axis.)",
     wrong={
         "return torch.cat([h[0], c[0]], dim=1)": "The right axis, but this is the first layer.",
+        "return torch.cat([h[-1], c[0]], dim=1)": "Half of it: this c is that of the first layer.",
+        "return torch.cat([h[-1], h[-1]], dim=1)": "Half of it: the second half shall be c.",
         "return torch.cat([s.view(s.shape[1], 2, 5)[:, -1] for s in (h, c)], dim=1)": "view only "
         "cuts the same numbers differently: samples and layers are mixed up.",
         "return torch.cat([output[:, -1], c[:, -1]], dim=1)": "Half of it: the cell state c is "
         "laid out like h.",
         "return torch.cat([output[-1], c[-1]], dim=1)": "output IS laid out by batch_first.",
+        "return torch.cat([h[-1, -1:], c[-1, -1:]], dim=1)": "The last layer, and the last sample "
+        "only.",
     },
     right=[
         "return torch.cat([output[:, -1], c[-1]], dim=1)",
         "return torch.cat([s.transpose(0, 1)[:, -1] for s in (h, c)], dim=1)",
+        "return torch.hstack((h[1], c[1]))",
     ],
 )
 def test_the_last_state_of_each_sample():
@@ -406,14 +442,17 @@ def test_the_last_state_of_each_sample():
         states = summary(x)
         assert tuple(states.shape) == (batch, 10)
         assert torch.allclose(states[:, :5], lstm(x)[0][:, -1], atol=1e-6)
-        assert torch.allclose(states[1:], summary(x[1:]), atol=1e-6)
+        for i in range(batch):
+            alone = [state.flatten()[-5:] for state in lstm(x[i : i + 1])[1]]
+            assert torch.allclose(states[i], torch.cat(alone), atol=1e-6)
 
 
 @koan(
     see="torch.nn.MultiheadAttention",
     hint=[
         "softmax over nothing but -inf is 0/0. What does backward make of it, even times zero?",
-        "The nan must never arise. Which samples have no key left, and may one of them keep some?",
+        "The nan must never arise. Which samples have no key left, and may those keep some? The "
+        "others must go on looking past their padding, wherever it stands.",
     ],
     why="With need_weights=True, the default, a query with no key gets nan. Filling it "
     "afterwards repairs the output only: backward computes 0 * nan for weights that all samples "
@@ -423,23 +462,29 @@ def test_the_last_state_of_each_sample():
             "The output looks clean. backward still goes through the row of nan."
         ),
         "output, _ = attention(x, x, x)\nreturn output.masked_fill(padding[..., None], 0.0)": (
-            "Without a mask the first sample looks at its padding too."
+            "Without a mask each sample looks at its padding too."
         ),
         "output, _ = attention(x, x, x, key_padding_mask=padding)\n"
         "return output * ~padding[..., None]": "nan times zero is nan.",
+        "keys = padding.clone()\nkeys[:, 0] = False\n"
+        "output, _ = attention(x, x, x, key_padding_mask=keys)\n"
+        "return output.masked_fill(padding[..., None], 0.0)": (
+            "No row is empty now. But a sample padded on the left looks at its padding."
+        ),
     },
     right=[
         "alive = ~padding.all(dim=1)\n"
         "output = torch.zeros_like(x)\n"
         "output[alive] = attention(*[x[alive]] * 3, key_padding_mask=padding[alive])[0]\n"
         "return output.masked_fill(padding[..., None], 0.0)",
-        "keys = padding.clone()\nkeys[:, 0] = False\n"
+        "keys = padding.clone()\nkeys[padding.all(dim=1), 0] = False\n"
         "output, _ = attention(x, x, x, key_padding_mask=keys)\n"
         "return output.masked_fill(padding[..., None], 0.0)",
     ],
 )
 def test_a_sample_of_nothing_but_padding():
-    """The mask is True where there is only padding, and one sample is all padding.
+    """The mask is True where there is only padding. One sample is padded on the right, one on the
+    left, one is all padding.
 
     The output is clean, the gradient is not. Repair `attend`.
     """
@@ -455,11 +500,13 @@ def test_a_sample_of_nothing_but_padding():
         # return output.masked_fill(padding[..., None], 0.0)
         # end
 
-    x = torch.randn(2, 3, 4)
-    padding = torch.tensor([[False, False, True], [True, True, True]])
+    x = torch.randn(3, 3, 4)
+    padding = torch.tensor([[False, False, True], [True] * 3, [True, False, False]])
     output = attend(x, padding)
-    short = x[:1, :2]
-    assert torch.allclose(output[:1, :2], attention(short, short, short)[0], atol=1e-6)
+    for i in (0, 2):
+        short = x[i : i + 1, ~padding[i]]
+        alone = attention(short, short, short)[0][0]
+        assert torch.allclose(output[i, ~padding[i]], alone, atol=1e-6)
     assert output[padding].eq(0).all()
     output.sum().backward()
     assert attention.in_proj_weight.grad.isfinite().all()
@@ -469,9 +516,10 @@ def test_a_sample_of_nothing_but_padding():
     claims=["B-1-09"],
     see="torch.utils.hooks.RemovableHandle",
     hint=[
-        "register_forward_hook returns a handle. Keep it.",
-        "One of the calls below fails half way. Which block of Python runs all the same?",
-        "The model has a hook of its own. Which way of running it would leave that one out?",
+        "register_forward_hook returns a handle. If one hook too many is left: who removes it?",
+        "If it is left after the failing call: which block of Python runs all the same?",
+        "If the features differ: a model has a hook of its own. Which way of running it would "
+        "leave that one out?",
     ],
     why="Called, not model.forward(x), so that the model's own hooks run; the hook returns None; "
     "it keeps a detached tensor; and `finally` removes it even after an error.",
@@ -488,6 +536,17 @@ def test_a_sample_of_nothing_but_padding():
         "layer.register_forward_hook(lambda m, a, out: kept.append(out.detach()))\n"
         "model(x)\nreturn kept[0]": "This hook stays: each call leaves one more behind.",
         "return layer(x).detach()": "The layer wants what the layers before it made of x.",
+        "x = x * 10\n"
+        "for part in model.modules():\n"
+        "    if isinstance(part, (nn.Linear, nn.ReLU)):\n"
+        "        x = part(x)\n"
+        "    if part is layer:\n"
+        "        return x.detach()": "Not every model is a chain of its parts. Only its forward "
+        "knows the way.",
+        "kept = []\n"
+        "layer.register_forward_hook(lambda m, a, out: kept.append(out.detach()))\n"
+        "try:\n    model(x)\nfinally:\n    layer._forward_hooks.clear()\nreturn kept[0]": "The "
+        "layer had a hook before. That one is not yours to remove.",
         "kept = []\n"
         "handle = layer.register_forward_hook(lambda m, a, out: kept.append(out))\n"
         "try:\n    model(x)\nfinally:\n    handle.remove()\nreturn kept[0]": "What you give away "
@@ -520,13 +579,19 @@ def test_write_a_feature_extractor():
         return kept[0]
         # end
 
-    first, last = nn.Linear(2, 3), nn.Linear(3, 1)
-    model = nn.Sequential(nn.Sequential(first, nn.ReLU()), last)
-    model.register_forward_pre_hook(lambda module, args: args[0] * 10)
-    x = torch.ones(4, 2)
-    inner, outer = features(model, first, x), features(model, last, x)
-    assert torch.equal(inner, first(x * 10)) and torch.equal(outer, model(x))
-    assert not inner.requires_grad
-    with pytest.raises(RuntimeError):
-        features(model, first, torch.ones(4, 5))
-    assert [len(module._forward_hooks) for module in (first, last, model)] == [0, 0, 0]
+    class Back(nn.Sequential):
+        def forward(self, x):
+            return self[0](torch.sigmoid(self[1](x)) - x)
+
+    first, last, back = nn.Linear(2, 3), nn.Linear(3, 1), Back(nn.Linear(2, 1), nn.Linear(2, 2))
+    chain = nn.Sequential(nn.Sequential(first, nn.ReLU()), last)
+    for model, early, late in ((chain, first, last), (back, back[1], back[0])):
+        model.register_forward_pre_hook(lambda module, args: args[0] * 10)
+        early.register_forward_hook(lambda module, args, output: None)
+        x = torch.randn(4, 2)
+        inner, outer = features(model, early, x), features(model, late, x)
+        assert torch.equal(inner, early(x * 10)) and torch.equal(outer, model(x))
+        assert not inner.requires_grad
+        with pytest.raises(RuntimeError):
+            features(model, early, torch.ones(4, 5))
+        assert [len(module._forward_hooks) for module in (early, late, model)] == [1, 0, 0]

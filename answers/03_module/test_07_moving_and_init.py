@@ -20,11 +20,12 @@ from sensei import answer, koan
         "Others hold a layer's parameters too: an optimizer, for one. Would it lose them?",
     ],
     why="Module.to works in place and returns the module itself; a tensor never changes, it gives "
-    "you another. And the Parameter object stays the same one, with new data inside, so whoever "
-    "holds it, an optimizer say, keeps it.",
+    "you another. And with a new dtype the Parameter object stays the same one, with new data "
+    "inside, so whoever holds it, an optimizer say, keeps it. (A move to meta, or to_empty(), "
+    "makes new Parameters.)",
     wrong={
         "[torch.float32, torch.float32, torch.float32]": "Some say layer = layer.to(...) is a "
-        "must. True for tensors; a module changes itself.",
+        "must. It is one for tensors. A module does not leave it to you.",
         "[torch.float64, torch.float64, torch.float64]": "Tensor.to never changes the tensor it "
         "is called on. It returns another one, and here nobody kept it.",
         "[torch.float64, torch.float32, torch.float32]": "That would be so if the layer got a new "
@@ -51,9 +52,9 @@ def test_to_without_an_equals_sign():
     claims=["A-2.2-09"],
     see="torch.nn.Module.register_buffer",
     hint=[
-        "Module.to asks each child to move, and the child asks its own children. "
-        "Then each moves what is registered with it.",
-        "A dtype for weights is not a dtype for counters.",
+        "For the devices: Module.to asks each child to move, and the child asks its own children. "
+        "Each moves what is registered with it.",
+        "For the dtypes: a dtype for weights is not a dtype for counters.",
     ],
     why="to() goes down to every child and treats its parameters and buffers. A plain attribute is "
     "not registered, so nobody moves it. And a dtype reaches floating point numbers only: a "
@@ -81,9 +82,10 @@ def test_to_without_an_equals_sign():
     ],
 )
 def test_who_comes_along():
-    """A child of a child has a weight, a counting buffer, and a plain tensor.
+    """Some say Module.to goes down to the children and theirs, and they are right.
 
-    Move the whole model. Predict, for these three, the devices and the dtypes.
+    A child of a child has a weight, a counting buffer, and a plain tensor. The whole model is
+    moved. Predict, for these three in this order, the device types and the dtypes.
     """
     child = nn.Linear(2, 2)
     child.register_buffer("steps", torch.tensor(0))
@@ -98,14 +100,14 @@ def test_who_comes_along():
 @koan(
     see="torch.nn.Module.to",
     hint=[
-        "Could a weight of whole numbers still have a gradient?",
-        "The layer looks at the dtype itself, before anything moves. It is not the kind of thing "
-        "it takes.",
+        "Could a weight of whole numbers still have a gradient? So Module.to checks the dtype.",
+        "The check comes first, before any tensor moves: it is written in Python, and it is about "
+        "the argument alone. Which exceptions does Python have for bad arguments?",
     ],
     why="to() takes floating point and complex dtypes only, and checks before it changes anything. "
     "To make integers of weights is quantisation, and that takes more than a dtype.",
     wrong={
-        "ValueError": "Natural. PyTorch sees a dtype more as a kind of thing than as a value.",
+        "ValueError": "Natural. Python has two exceptions for bad arguments.",
         "RuntimeError": "This is what a tensor that needs a gradient would say to such data. "
         "The module asks first.",
         "NotImplementedError": "There is no plan to do it some day. It is refused.",
@@ -124,7 +126,8 @@ def test_a_layer_of_whole_numbers():
     see="torch.nn.Module.to_empty",
     hint=[
         "A move copies the numbers. Which numbers are there to copy?",
-        "No device is missing, and no argument is bad. It is a copy that nobody can write.",
+        "No device is missing, and no argument is bad. PyTorch has no code for this copy, and says "
+        "so with an exception of Python.",
     ],
     why="A meta tensor has no numbers, so there is nothing to copy, and PyTorch will not invent "
     "them. It names the way out: to_empty() takes memory, and you fill it.",
@@ -150,7 +153,8 @@ def test_back_from_meta():
     see="torch.optim.Optimizer",
     hint=[
         "Compare `model.weight` with what the optimizer holds. Is it the same object?",
-        "A dtype can be exchanged inside a Parameter. To come from meta, it takes a new one.",
+        "A dtype can be exchanged inside a Parameter. To come from meta, it takes a new one: when "
+        "should the optimizer be told?",
     ],
     why="Between meta and a real device a Parameter is replaced by a new one. The optimizer still "
     "held the old ones, which never get a gradient, and it silently skipped them. "
@@ -177,20 +181,21 @@ def test_back_from_meta():
 )
 def test_an_optimizer_left_behind():
     """The step moves nothing, and nobody complains. Repair the marked lines."""
-    model = nn.Linear(1, 1, bias=False, device="meta")
-    # answer:
-    model.to_empty(device="cpu")
-    nn.init.ones_(model.weight)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    # given:
-    # optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    # model.to_empty(device="cpu")
-    # nn.init.ones_(model.weight)
-    # end
-    assert model.weight.item() == 1.0
-    model(torch.ones(1, 1)).sum().backward()
-    optimizer.step()
-    assert model.weight.item() == 0.0
+    for size in (1, 3):
+        model = nn.Linear(size, 1, bias=False, device="meta")
+        # answer:
+        model.to_empty(device="cpu")
+        nn.init.ones_(model.weight)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        # given:
+        # optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        # model.to_empty(device="cpu")
+        # nn.init.ones_(model.weight)
+        # end
+        assert model.weight.tolist() == [[1.0] * size]
+        model(torch.full((1, size), float(size))).sum().backward()
+        optimizer.step()
+        assert model.weight.tolist() == [[1.0 - size] * size]
 
 
 @koan(
@@ -234,12 +239,13 @@ def test_who_draws_random_numbers():
 @koan(
     see="torch.nn.Module.apply",
     hint=[
-        "parameters() gives every tensor the same treatment. Do a bias and a norm want it?",
-        "fn gets one module at a time. It can ask what kind of layer it was given.",
-        "Fill what belongs to that kind, with the functions of nn.init.",
+        "If an init complains of dimensions: a bias is no matrix. Who should be left alone here?",
+        "`begin` gets one module at a time. It can ask what kind of layer it was given.",
+        "If a write is refused: the functions of nn.init hide theirs from autograd.",
     ],
     why="apply(fn) hands you every module, the model itself at last, so fn must choose by type. "
-    "The functions of nn.init write under no_grad: a parameter may not be written otherwise.",
+    "The functions of nn.init write under no_grad: a write that autograd would record is refused "
+    "for a parameter.",
     wrong={
         "for p in module.parameters():\n"
         "    if p.dim() > 1:\n"
@@ -264,6 +270,10 @@ def test_who_draws_random_numbers():
         "    with torch.no_grad():\n"
         "        module.weight.uniform_(-bound, bound)\n"
         "        module.bias.zero_()",
+        "if isinstance(module, nn.Linear):\n"
+        "    bound = (6 / sum(module.weight.shape)) ** 0.5\n"
+        "    module.weight.data.uniform_(-bound, bound)\n"
+        "    module.bias.data.zero_()",
         "if type(module).__name__ == 'Linear':\n"
         "    nn.init.xavier_uniform_(module.weight)\n"
         "    nn.init.constant_(module.bias, 0)",
@@ -298,7 +308,7 @@ def test_first_values_of_our_own():
     hint=[
         "First memory on the CPU, then numbers in it. to_empty() does the first.",
         "Layers that start with numbers know how: reset_parameters(). "
-        "But an nn.Sequential has no such method, and its children have children.",
+        "A container has no such method, and its children have children.",
     ],
     why="to_empty() takes memory and leaves in it whatever was there. apply(fn) calls fn on every "
     "module, children first, at any depth; those with reset_parameters() fill themselves.",
@@ -313,6 +323,13 @@ def test_first_values_of_our_own():
         "for p in model.parameters():\n"
         "    nn.init.normal_(p)": "Each kind of layer has its own first values, and a buffer is "
         "no parameter.",
+        "model.to_empty(device='cpu')\n"
+        "for layer in (model[0], model[1][0], model[1][1]):\n"
+        "    layer.reset_parameters()": "Right for the first model. The second is built in "
+        "another way.",
+        "model.to_empty(device='cpu')\n"
+        "for module in model.modules():\n"
+        "    module.reset_parameters()": "A container has no first values to give.",
     },
     right=[
         "model.to_empty(device='cpu')\n"
@@ -324,8 +341,8 @@ def test_first_values_of_our_own():
 def test_write_the_landing_on_the_cpu():
     """A big model is built on "meta" first, which costs nothing.
 
-    Write `land`: it brings the model to the CPU, and every layer gets the first values that
-    it would have had there. Sequential has none to give; the others do.
+    Write `land`: it brings any such model to the CPU, and every layer gets the first values that
+    it would have had there. Containers have none to give; the other layers do.
     """
 
     def land(model):
@@ -338,29 +355,34 @@ def test_write_the_landing_on_the_cpu():
         model.apply(fill)
         # end
 
-    with torch.device("meta"):
-        inner = nn.Sequential(nn.BatchNorm1d(70), nn.Linear(70, 30))
-        model = nn.Sequential(nn.Linear(50, 70), inner)
-    land(model)
-    for layer in (model[0], inner[1]):
-        bound = layer.in_features**-0.5
-        assert 0.9 * bound < layer.weight.abs().max() <= bound
-    assert [inner[0].running_mean.sum(), inner[0].running_var.sum()] == [0, 70]
-    assert inner[0].weight.eq(1).all()
+    for deep in (False, True):
+        with torch.device("meta"):
+            norm, lines = nn.BatchNorm1d(70), [nn.Linear(50, 70), nn.Linear(70, 30)]
+            model = nn.Sequential(lines[0], nn.Sequential(norm, lines[1]))
+            if deep:
+                model = nn.ModuleDict({"outer": nn.ModuleList([nn.Sequential(model), norm])})
+        land(model)
+        for layer in lines:
+            bound = layer.in_features**-0.5
+            assert 0.9 * bound < layer.weight.abs().max() <= bound
+            assert 0 < layer.bias.abs().max() <= bound
+        assert [norm.running_mean.sum(), norm.running_var.sum()] == [0, 70]
+        assert norm.weight.eq(1).all() and norm.bias.eq(0).all()
 
 
 @koan(
     see="torch.nn.utils.parametrize.register_parametrization",
     hint=[
-        "One tensor is trained, another is used. Which of them would an optimizer want?",
-        "The layer has a child now: layer.parametrizations, with one entry for `weight`, "
-        "which keeps the `original`.",
+        "For the output: what does the layer read when it runs, and what stands behind it?",
+        "For the names: print(layer). It has a child that was not there before; the name of a "
+        "parameter is the path through the children to it.",
     ],
     why="layer.weight is now computed from the original at every access: 3 squared. Trained and "
     "saved is the original, under its longer name. weight_norm and spectral_norm in "
     "nn.utils.parametrizations are made this way.",
     wrong={
         ("9.0", "['weight']"): "weight is a result now. A parameter is what stands behind it.",
+        ("9.0", "[]"): "A number is trained all the same. Where does it live now?",
         ("3.0", "['parametrizations.weight.original']"): "The layer never sees the number behind: "
         "it reads weight, and that is computed.",
         ("3.0", "['weight']"): "Nothing would have changed. But the layer has got a new child.",
@@ -441,9 +463,10 @@ def test_a_layer_that_cannot_be_copied():
     claims=["A-2.2-09"],
     see="torch.nn.Module",
     hint=[
-        "A Parameter, and a buffer. What must come first in __init__?",
-        "The memory that to_empty() takes must be filled by a method. Let __init__ call it too.",
-        "The mean is moved in place, or set to a new tensor. And without the history of x.",
+        "One of the two is learned, one only comes along. Which homes does a Module have for them?",
+        "If a first value is wrong: the memory that to_empty() takes must be filled by a method. "
+        "Let __init__ call it too.",
+        "If the copy is refused: which history does the mean still hold?",
     ],
     why="A Parameter learns, a buffer only comes along: both move and are saved. "
     "reset_parameters() fills all of it, training decides about the mean, and detach() keeps the "
@@ -472,6 +495,51 @@ def test_a_layer_that_cannot_be_copied():
         "        self.mean = (self.mean + x.mean(0)) / 2\n"
         "    return (x - self.mean) * self.weight": "The mean still holds the graph of x, so "
         "deepcopy refuses the layer.",
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.register_buffer('mean', torch.zeros(features))\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n"
+        "    nn.init.zeros_(self.mean)\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.mean.lerp_(x.mean(0), 0.5)\n"
+        "    return (x - self.mean) * self.weight": "In place or not, what is written into the "
+        "mean brings its graph along: each step would hold the one before.",
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.register_buffer('mean', torch.zeros(features))\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n"
+        "    nn.init.zeros_(self.mean)\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.mean = x.detach().mean(0) / 2\n"
+        "    return (x - self.mean) * self.weight": "Right for the first batch. The second must "
+        "start from where the first one left the mean.",
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(2))\n"
+        "    self.register_buffer('mean', torch.zeros(2))\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n"
+        "    nn.init.zeros_(self.mean)\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.mean.lerp_(x.detach().mean(0), 0.5)\n"
+        "    return (x - self.mean) * self.weight": "The number of features is told to __init__.",
+        "def __init__(self, features):\n"
+        "    super().__init__()\n"
+        "    self.weight = nn.Parameter(torch.ones(features))\n"
+        "    self.register_buffer('mean', torch.zeros(features))\n\n"
+        "def reset_parameters(self):\n"
+        "    nn.init.ones_(self.weight)\n\n"
+        "def forward(self, x):\n"
+        "    if self.training:\n"
+        "        self.mean.lerp_(x.detach().mean(0), 0.5)\n"
+        "    return (x - self.mean) * self.weight": "A reset concerns the measured values, too.",
         "def __init__(self, features):\n"
         "    super().__init__()\n"
         "    self.weight = nn.Parameter(torch.ones(features))\n"
@@ -539,14 +607,15 @@ def test_write_a_layer_from_nothing():
 
         # end
 
-    layer = Center(2).to("meta").to_empty(device="cpu")
-    layer.reset_parameters()
-    layer.double()
-    x = torch.tensor([[2.0, 4.0], [6.0, 8.0]], dtype=torch.float64, requires_grad=True)
-    y = layer(x)
-    twin = copy.deepcopy(layer).eval()
-    assert y.tolist() == twin(x).tolist() == [[0.0, 1.0], [4.0, 5.0]]
-    y.sum().backward()
-    assert [layer.weight.grad.tolist(), x.grad.tolist()] == [[4.0, 6.0], [[1.0, 1.0]] * 2]
-    assert list(layer.state_dict()) == ["weight", "mean"]
-    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+    for features in (2, 3):
+        layer = Center(features).to("meta").to_empty(device="cpu").double()
+        x = torch.randn(4, features).double().requires_grad_()
+        for _ in range(2):
+            layer.reset_parameters()
+            _, y = layer(x), layer(x)
+            assert torch.allclose(y, x - 0.75 * x.mean(0))
+        assert torch.equal(copy.deepcopy(layer).eval()(x), y)
+        y.sum().backward()
+        assert torch.allclose(layer.weight.grad, y.sum(0)) and x.grad.eq(1).all()
+        assert list(layer.state_dict()) == ["weight", "mean"] and len([*layer.parameters()]) == 1
+        assert torch.equal(Center(features).eval()(x.float()), x.float())
