@@ -3,7 +3,6 @@
 Documents: A 2.1, A 2.2, A 3.1, A 3.2, A 3.5, B 2
 """
 
-import contextlib
 import gc
 
 import pytest
@@ -116,38 +115,56 @@ def test_doors_to_a_power(monkeypatch):
     claims=["B-2-13", "B-2-14"],
     see="torch.Tensor.backward",
     hint=[
-        "Backward starts at a node. Who has one?",
-        "Backward needs a starting gradient. For one number, 1 is meant; for six numbers?",
+        "When you have mended one fault, read the error again: it is another one.",
+        "Which node does y get? None at all, as long as nobody asks for a gradient.",
+        "A walk backward starts with a gradient. For one number, 1 is meant. For six?",
     ],
     why=(
-        "x does not ask for a gradient, so nothing about it was recorded. And a gradient of 1 is "
-        "assumed only for a single number: sum it, or hand a gradient to backward()."
+        "x asked for no gradient, so y = x * 2 left no node, and y.grad_fn was None. And a "
+        "starting gradient of 1 is assumed only for a single number: sum it, or hand a gradient "
+        "to backward()."
     ),
     wrong={
-        "['x', 'x sum', 'w', 'w sum']": (
-            "Some say `y = x * 2; y.backward()` is all there is to it, for any x. "
-            "Try the first of them on its own."
+        "x = torch.randn(2, 3, requires_grad=True)\ny = x * 2\ny.backward()": (
+            "Some say that this is all there is to it. y has a node now. But with which gradient "
+            "should six numbers start?"
         ),
-        "['w', 'w sum']": (
-            "Both have a graph. But where does the first gradient of six numbers come from?"
+        "x = torch.randn(2, 3)\ny = x * 2\ny.sum().backward()": (
+            "One number now. But none of these operations was recorded. Who would have asked?"
         ),
-        "['x sum', 'w sum']": "Both are a single number. But one of them has no graph.",
+        "x = torch.randn(2, 3)\ny = x * 2\ny.requires_grad_().sum().backward()": (
+            "It asks too late: y is a leaf then, and x * 2 was not recorded."
+        ),
+        "x = torch.randn(2, 3, requires_grad=True)\ny = x * 2\ny.mean().backward()": (
+            "It goes backward. But it is the sum that was asked for."
+        ),
+        "x = torch.randn(2, 3, requires_grad=True)\ny = (x * 2).sum()\ny.backward()": (
+            "The gradient is right. But y was to be x doubled, not its sum."
+        ),
     },
+    right=[
+        "x = torch.randn(2, 3, requires_grad=True)\ny = x * 2\ny.backward(torch.ones(2, 3))",
+        "x = torch.randn(2, 3)\nx.requires_grad = True\ny = x * 2\ny.backward(torch.ones_like(y))",
+        "x = torch.randn(2, 3).requires_grad_()\ny = 2 * x\ntorch.autograd.backward(y.sum())",
+    ],
 )
-def test_who_can_go_backward():
-    """Two tensors are doubled, and then perhaps summed. Which of the four results can go backward?
+def test_three_lines_from_a_first_lesson():
+    """Three lines that often stand where autograd is introduced. They fail, and for two reasons.
 
-    Write their names.
+    Repair them: y stays x doubled, and x.grad says how the sum of y grows with x.
     """
-    x = torch.randn(2, 3)
-    w = torch.randn(2, 3, requires_grad=True)
-    candidates = {"x": x * 2, "x sum": (x * 2).sum(), "w": w * 2, "w sum": (w * 2).sum()}
-    walked = []
-    for name, candidate in candidates.items():
-        with contextlib.suppress(RuntimeError):
-            candidate.backward()
-            walked.append(name)
-    assert walked == answer(["w sum"])
+    # answer:
+    x = torch.randn(2, 3, requires_grad=True)
+    y = x * 2
+    y.sum().backward()
+    # given:
+    # x = torch.randn(2, 3)
+    # y = x * 2
+    # y.backward()
+    # end
+    assert y.grad_fn.name() == "MulBackward0"
+    assert torch.equal(y, x * 2) and x.shape == (2, 3)
+    assert x.grad.tolist() == [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
 
 
 @koan(

@@ -582,25 +582,29 @@ def test_a_forward_without_ctx():
 @koan(
     see="torch.autograd.Function.backward",
     hint=[
-        "NumPy's numbers have no graph. What would a second derivative go back through?",
-        "Is a method missing, a type wrong, or is it only not allowed at this moment?",
+        "The product of 2·a and 2·b: how fast does it grow with a, where both are 1?",
+        "Would you rather be told that there is no second derivative, or get a wrong one?",
+        "A tensor that requires no grad counts as a constant for whoever goes on with it.",
     ],
-    why="Backward is recorded too, when you ask for it. NumPy breaks that record, and without the "
-    "mark a piece of the second derivative can vanish unseen. The mark turns that into an error.",
+    why="The second derivative exists, and NumPy cannot deliver it. If the first one required no "
+    "grad, it would pass for a constant, and in a sum with others its share would be missing "
+    "unseen. So the mark lets it require grad, and puts a node behind it that only raises.",
     wrong={
-        "NotImplementedError": "backward is there, and it works: once.",
-        "TypeError": "The array became a tensor again. The types are fine; the history is missing.",
-        "AttributeError": "Every tensor has a place for its grad_fn. Here it does not help.",
+        "[[4.0, 4.0], False]": (
+            "So it would be with detach() in place of the mark, for NumPy keeps no history. The "
+            "mark is there to prevent just that."
+        ),
+        "[[2.0, 2.0], True]": "That is the slope of one factor. The other factor counts as well.",
+        "[[2.0, 2.0], False]": "A product has two factors. And read the mark's name once more.",
+        "[[0.0, 0.0], False]": "The walk through NumPy works: once.",
     },
 )
 def test_a_second_derivative_through_numpy():
-    """This backward computes with NumPy, and says so: good for one derivative. The first one works,
-    and then we ask for the second. Which exception does PyTorch raise?"""
+    """This backward computes with NumPy, and says so: good for one derivative. The second is
+    refused. What is the first one, and does it require grad?"""
 
     class Double(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return 2 * x
+        forward = staticmethod(lambda ctx, x: 2 * x)
 
         @staticmethod
         @once_differentiable
@@ -608,9 +612,10 @@ def test_a_second_derivative_through_numpy():
             return torch.from_numpy(2 * grad.numpy())
 
     x = torch.ones(2, requires_grad=True)
-    with pytest.raises(Exception) as caught:
-        torch.autograd.grad(Double.apply(x).prod(), x, create_graph=True)[0].sum().backward()
-    assert caught.type is answer(RuntimeError)
+    (slope,) = torch.autograd.grad(Double.apply(x).prod(), x, create_graph=True)
+    with pytest.raises(RuntimeError):
+        slope.sum().backward()
+    assert [slope.tolist(), slope.requires_grad] == answer([[4.0, 4.0], True])
 
 
 @koan(

@@ -6,8 +6,6 @@ Documents: A 2.2, A 3.4, A 3.5
 import multiprocessing
 import os
 import signal
-import threading
-from contextlib import nullcontext
 
 import pytest
 import torch
@@ -356,55 +354,6 @@ def test_the_price_of_your_own_collate():
     options = {"num_workers": 1, "multiprocessing_context": "fork"}
     loader = DataLoader([torch.zeros(4)] * 2, batch_size=2, collate_fn=ask, **options)
     assert list(loader)[0] == answer([True, False])
-
-
-@pytest.mark.needs(fork=True)
-@pytest.mark.timeout(20)
-@koan(
-    claims=["A-2.2-19"],
-    see="torch.utils.data.DataLoader",
-    hint=[
-        "Two processes, two readers. What does the lock allow?",
-        "At the first shelf each waits for the other, and they meet. Can they at the second?",
-    ],
-    why=(
-        "Workers overlap waiting that is independent. They cannot widen what lets one in at a "
-        "time: a disk, an open file, a connection. Then more workers only make a longer queue."
-    ),
-    wrong={
-        "[2, 2]": "Some say workers are the answer to every slow reading. A lock does not care.",
-        "[1, 1]": "They are two processes, and nothing keeps them apart at the first shelf.",
-        "[1, 2]": "The lock is on the second shelf.",
-    },
-)
-def test_two_readers_at_one_shelf():
-    """Two workers read from a shelf; each waits a while for the other one to read with it. The
-    second shelf has a lock, as a disk or an open file has.
-
-    How many are reading at the same time, at each shelf?
-    """
-    context = multiprocessing.get_context("fork")
-
-    class Shelf(Dataset):
-        def __init__(self, guard, patience):
-            self.guard, self.patience, self.meeting = guard, patience, context.Barrier(2)
-
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, i):
-            with self.guard:
-                try:
-                    self.meeting.wait(self.patience)
-                    return 2
-                except threading.BrokenBarrierError:
-                    return 1
-
-    readers = []
-    for shelf in (Shelf(nullcontext(), 10), Shelf(context.Lock(), 0.2)):
-        loader = DataLoader(shelf, num_workers=2, multiprocessing_context="fork")
-        readers.append(max(batch.item() for batch in loader))
-    assert readers == answer([2, 1])
 
 
 @pytest.mark.needs(fork=True)

@@ -3,6 +3,7 @@
 Documents: A 2.2, A 3.4, A 4.4, B 4
 """
 
+import contextlib
 import functools
 import multiprocessing
 import operator
@@ -161,27 +162,48 @@ def test_a_collate_function_for_spawn():
     claims=["A-4.4-06"],
     see="torch.multiprocessing",
     hint=[
-        "The method is a setting of the whole program. Who else may rely on it by now?",
-        "The argument is fine, and of the right type. It is the moment that is wrong.",
+        "The method is a setting of the whole program. When is it settled?",
+        "A lock for several processes must know how they are started. Can it wait to be told?",
+        "Who asks for the method wants an answer: the default, if nobody has chosen. And after it?",
     ],
     why=(
-        "The start method is one global for the whole program and may be chosen once: "
-        "'context has already been set', even if the method is the same. force=True overrides it, "
-        "behind everybody's back."
+        "The start method is one global, settled once: by the first who chooses, and just as well "
+        "by the first who needs it or asks for it (get_start_method(allow_none=True) asks without "
+        "settling). After that, 'context has already been set', even for the same method. A loader "
+        "does not need it before iter(). force=True overrides it, behind everybody's back."
     ),
     wrong={
-        "ValueError": "A method nobody knows gives that. This one is well known.",
-        "AssertionError": "No assertion in the way: somebody thought of this case, and says so.",
-        "TypeError": "The argument has the right type, the second time as well.",
+        "[]": (
+            "Some say: call set_start_method before you make the loader, and that is all. It "
+            "depends on what the program did before."
+        ),
+        "['choose twice']": "Choosing is not the only way in which the method gets settled.",
+        "['lock', 'ask']": "It is the same method the second time. But it is a second time.",
+        "['loader', 'choose twice', 'lock', 'ask']": (
+            "One of these four does not look at the method yet. It only keeps its arguments."
+        ),
+        "['choose twice', 'lock']": "An answer must be true later on as well. What follows?",
+        "['loader', 'choose twice', 'lock']": "A loader that nobody iterates has started nobody.",
     },
 )
-def test_choose_twice():
-    """Some say: just call set_start_method before you make the loader. A library may think so
-    too. Which exception does the second call raise?"""
-    mp.set_start_method("spawn", force=True)
-    with pytest.raises(Exception) as caught:
-        mp.set_start_method("spawn")
-    assert caught.type is answer(RuntimeError)
+def test_who_came_before():
+    """Five small programs end with the same call: set_start_method("spawn"). Some of them did
+    something before it, which their names tell.
+
+    For which is the last call refused? List them in order.
+    """
+    choose = functools.partial(mp.set_start_method, "spawn")
+    before = {"nothing": list, "loader": functools.partial(DataLoader, range(4), num_workers=1)}
+    before |= {"choose twice": choose, "lock": mp.Lock, "ask": mp.get_start_method}
+    refused = []
+    for name, first in before.items():
+        mp.set_start_method(None, force=True)  # as in a program that has just begun
+        first()
+        with contextlib.suppress(RuntimeError):
+            choose()
+            continue
+        refused.append(name)
+    assert refused == answer(["choose twice", "lock", "ask"])
 
 
 @pytest.mark.needs(fork=True)
@@ -249,7 +271,7 @@ def test_who_chooses_the_method():
     ],
 )
 def test_for_this_loader_only():
-    """This loader shall spawn its worker. The setting of the program is none of its business.
+    """This loader must spawn its worker. The setting of the program is none of its business.
 
     Repair the marked lines.
     """
@@ -281,46 +303,54 @@ def test_for_this_loader_only():
         "the guard seems superfluous."
     ),
     wrong={
-        "lines += ['import time', 'time.sleep(1)', 'main()']": (
+        "last = ['import time', 'time.sleep(1)', 'main()']": (
             "Waiting changes nothing. The worker runs the same line, only later."
         ),
-        "lines += ['import multiprocessing', 'multiprocessing.freeze_support()', 'main()']": (
+        "last = ['import multiprocessing', 'multiprocessing.freeze_support()', 'main()']": (
             "The error message mentions it. It is for frozen programs, on Windows."
         ),
-        "lines += ['import torch.multiprocessing as mp', "
+        "last = ['import torch.multiprocessing as mp', "
         "'mp.set_start_method(\"spawn\")', 'main()']": (
             "Some say these lines may stand at the top of a script. The worker comes by there, too."
         ),
-        "lines += ['if __name__ == \"__mp_main__\":', '    main()']": (
+        "last = ['if __name__ == \"__mp_main__\":', '    main()']": (
             "That is the name in the worker. Who should call main, and who should not?"
         ),
+        "last = ['def run():', '    main()']": "Now the worker does not call it. Nor does anybody.",
+        "last = ['print(6)']": "It is the worker that should read the numbers, whichever they are.",
     },
     right=[
-        "lines.append('if __name__ == \"__main__\": main()')",
-        "lines += ['if __name__ != \"__mp_main__\":', '    main()']",
+        "last = ['if __name__ == \"__main__\": main()']",
+        "last = ['if __name__ != \"__mp_main__\":', '    main()']",
     ],
 )
 def test_a_script_that_starts_itself(tmp_path):
-    """This script should print 6, and its last line says what comes instead.
+    """This script should print the sum of its arguments, which its worker reads. What it prints
+    last is something else.
 
-    Repair the marked line. The worker stays spawned.
+    Repair the marked line: the end of the script. The worker stays spawned.
     """
     lines = [
-        "from torch.utils.data import DataLoader",
+        "import sys",
+        "from torch.utils.data import DataLoader, get_worker_info",
+        "def number(words):",
+        "    return int(words[0]) * get_worker_info().num_workers",
         "def main():",
-        "    loader = DataLoader(range(4), num_workers=1, multiprocessing_context='spawn')",
-        "    print(sum(loader).item())",
+        "    options = {'num_workers': 1, 'multiprocessing_context': 'spawn'}",
+        "    print(sum(DataLoader(sys.argv[1:], collate_fn=number, **options)))",
     ]
     # answer:
-    lines += ["if __name__ == '__main__':", "    main()"]
+    last = ["if __name__ == '__main__':", "    main()"]
     # given:
-    # lines += ["main()"]
+    # last = ["main()"]
     # end
     script = tmp_path / "train.py"
-    script.write_text("\n".join(lines))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
-    last = [*done.stdout.splitlines(), *done.stderr.splitlines()][-1]
-    assert last == "6"
+    script.write_text("\n".join([*lines, *last]))
+    numbers = torch.randint(1000, (3,)).tolist()
+    command = [sys.executable, script, *map(str, numbers)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    printed = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert printed[-1:] == [str(sum(numbers))]
 
 
 @pytest.mark.needs(fork=True)
@@ -504,7 +534,7 @@ def test_forked_after_cuda_was_started(monkeypatch):
     claims=["A-4.4-10"],
     see="torch.cuda.is_initialized",
     hint=[
-        "is_initialized() is asked: can this process use CUDA now? What is true in a forked child?",
+        "is_initialized() says whether this process can use CUDA now. What of a forked child?",
         "Its source is two lines. One of the two things it looks at you have seen above.",
     ],
     why=(
@@ -525,25 +555,25 @@ def test_forked_after_cuda_was_started(monkeypatch):
     },
 )
 def test_who_sees_cuda_initialized(monkeypatch):
-    """The two patches stand for a main process that uses CUDA. Some say a worker must clean up
-    the CUDA state it inherits, `if torch.cuda.is_initialized()`.
+    """Some say a worker must clean up the CUDA it inherits, `if torch.cuda.is_initialized()`.
 
-    Where is it?
+    Two patches make this a process that uses CUDA. It asks is_initialized(); then its forked
+    worker does, in worker_init_fn and in collate_fn. Who of the three hears True?
     """
     parent = os.getpid()
     monkeypatch.setattr(torch.cuda, "_initialized", True)
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: os.getpid() != parent)
-    places = []
+    heard_true = []
 
-    def look(place):
-        places.extend([place] if torch.cuda.is_initialized() else [])
-        return list(places)
+    def ask(who):
+        heard_true.extend([who] if torch.cuda.is_initialized() else [])
+        return list(heard_true)
 
-    look("main process")
-    hooks = {"worker_init_fn": lambda _: look("worker_init_fn")}
-    hooks["collate_fn"] = lambda _: look("collate_fn")
-    (seen,) = DataLoader(range(1), num_workers=1, multiprocessing_context="fork", **hooks)
-    assert seen == answer(["main process"])
+    ask("main process")
+    hooks = {"worker_init_fn": lambda _: ask("worker_init_fn")}
+    hooks["collate_fn"] = lambda _: ask("collate_fn")
+    (heard,) = DataLoader(range(1), num_workers=1, multiprocessing_context="fork", **hooks)
+    assert heard == answer(["main process"])
 
 
 @pytest.mark.gpu
@@ -655,13 +685,19 @@ def test_another_way_of_sharing(monkeypatch):
     why=(
         "A copy in ordinary memory lets the shared storage go, and with it the descriptor. "
         "Keep hundreds of batches as they come and you get 'Too many open files', or "
-        "'received 0 items of ancdata', far from the line that caused it."
+        "'received 0 items of ancdata', far from the line that caused it. "
+        "set_sharing_strategy('file_system') helps, too, if it is called before the workers "
+        "start; but the memory stays shared, and a crash can leave it behind."
     ),
     wrong={
         "kept.append(batch.detach())": "Detached from the graph, but still the same storage.",
         "kept.append(batch[:])": "Of a list this is a copy. Of a tensor it is one more window.",
         "kept.append(batch)\ndel batch": "One name is gone. The list still holds the tensor.",
         "kept.append(batch.contiguous())": "It is contiguous already, so you get it back.",
+        "mp.set_sharing_strategy('file_system')\nkept.append(batch)": (
+            "It is the worker that sends, and it was started before, with the old strategy."
+        ),
+        "kept.append(torch.rand(1))": "The right form. But whose numbers are these?",
     },
     right=[
         "import copy\nkept.append(copy.deepcopy(batch))",
@@ -670,18 +706,20 @@ def test_another_way_of_sharing(monkeypatch):
     ],
 )
 def test_keep_the_batches():
-    """All 60 batches are kept, and with each one a file descriptor. Programs have few of them.
+    """The worker draws a random number for each of 60 batches. All are kept, and with each one a
+    file descriptor. Programs have few of them.
 
-    Keep the numbers without the descriptors. Repair the marked line.
+    Keep the batches' numbers without the descriptors. Repair the marked line.
     """
     before = len(os.listdir("/dev/fd"))
-    kept = []
-    data = torch.arange(60.0)
-    for batch in DataLoader(data, num_workers=1, multiprocessing_context="fork"):
+    kept, numbers = [], []
+    options = {"collate_fn": lambda _: torch.rand(1), "num_workers": 1}
+    for batch in DataLoader(range(60), multiprocessing_context="fork", **options):
+        numbers += batch.tolist()
         # answer:
         kept.append(batch.clone())
         # given:
         # kept.append(batch)
         # end
-    assert torch.cat(kept).tolist() == data.tolist()
+    assert torch.cat(kept).tolist() == numbers
     assert len(os.listdir("/dev/fd")) - before < 30

@@ -1,22 +1,43 @@
-"""Deadlines: programs that wait for ever, and how to be told.
+"""Deadlines: programs that wait and wait, and how to be told.
 
-Each koan here has a deadline of its own. If yours hangs, it is ended, and you read where it stood.
+Every koan has a deadline. If yours hangs, it is ended, and you read where it stood.
 
 Documents: A 4.4
 """
 
-import importlib
+import contextlib
 import multiprocessing
 import os
 import pickle
 import sys
 import threading
+import warnings
 
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 from sensei import answer, koan
+
+
+@contextlib.contextmanager
+def held_by_a_thread(lock):
+    """For the time of a block, another thread holds the lock: two seconds at most."""
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            let_go.wait(2)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of a fork beside a thread
+        yield
+    let_go.set()
+    holder.join()
 
 
 @pytest.mark.timeout(20)
@@ -26,14 +47,14 @@ from sensei import answer, koan
     see="threading.Lock",
     hint=[
         "fork copies memory. A lock is memory too: it is open or closed at that moment.",
-        "The main process opens its lock again. Whose lock is that?",
-        "Is there anybody in the worker who could open the worker's copy?",
+        "A thread of the main process opens its lock again. Whose lock is that?",
+        "fork copies one thread only, the one that forks. Who could open the worker's copy?",
     ],
     why=(
-        "The second worker got a copy of a closed lock. The main process opened its own; the copy "
-        "stays closed for ever, since no thread of the worker holds it. Logging, tokenizers and "
-        "thread pools have such locks, and whether one is closed at the fork is chance: so this "
-        "hang comes 'now and then'. There is no CUDA anywhere in it."
+        "The second worker got a copy of a closed lock, and no copy of the thread that would open "
+        "it: it stays closed as long as the worker lives. Libraries that run threads of their own "
+        "have such locks, and whether one is closed at the fork is chance: so this hang comes "
+        "'now and then'. There is no CUDA anywhere in it."
     ),
     wrong={
         "[['open'], ['open']]": (
@@ -47,8 +68,9 @@ from sensei import answer, koan
 def test_a_lock_and_a_fork():
     """Some say that forked workers hang because of CUDA. Here is a lock only.
 
-    Two workers try it: one is forked while it is free, one while it is held for a moment.
-    A real one would wait for ever; this one gives up. What do the two report?
+    Two workers try it: one is forked while it is free, one while a thread of the main process
+    holds it for a moment. A real one would wait on and on; this one gives up. What do the two
+    report?
     """
     lock = threading.Lock()
 
@@ -57,45 +79,60 @@ def test_a_lock_and_a_fork():
 
     loader = DataLoader(range(1), collate_fn=attempt, num_workers=1, multiprocessing_context="fork")
     first = list(loader)
-    with lock:
-        batches = iter(loader)
+    with held_by_a_thread(lock):
+        batches = iter(loader)  # this forks
+    assert not lock.locked()
     second = list(batches)
     assert [first, second] == answer([["open"], ["closed"]])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)
 @pytest.mark.needs(fork=True)
 @koan(
     claims=["A-4.4-01"],
     see="torch.utils.data.DataLoader",
     hint=[
-        "The worker lives, it only does not answer. After `timeout` seconds the loader gives up.",
-        "The loader has a way of its own to say that something is wrong with a worker.",
+        "The samples are dealt out in turn: 0 and 2 to one worker, 1 and 3 to the other.",
+        "The other worker goes on. Does the loader give you sample 3 before sample 2?",
+        "The wait for sample 2 ends, after a second. Does the loader go on without it?",
     ],
     why=(
-        "RuntimeError: DataLoader timed out after 0.5 seconds. timeout=0, the default, means "
-        "no limit: then this line waits for ever, in the main process, at the result queue."
+        "Batches come in order, so the loader waits for sample 2 alone, and then gives up: "
+        "RuntimeError, 'DataLoader timed out after 1 seconds'. What the others have ready is lost. "
+        "The limit is for each wait, not for the epoch. timeout=0, the default, means no limit: "
+        "the main process would stand at this line, at the result queue, until you end it."
     ),
     wrong={
-        "TimeoutError": "The natural name, and one that Python has. The loader uses another.",
-        "multiprocessing.TimeoutError": "Pools of processes say it so. A DataLoader is no Pool.",
-        "KeyboardInterrupt": "That would be you, after an hour.",
+        "[[0, 1, 3], []]": "That would be out of order. A loader does not do so by itself.",
+        "[[0, 1], []]": "One worker is stuck. Has the other one reason to stop?",
+        "[[0, 1], [2, 3]]": "Sample 2 is the one that its worker waits with.",
+        "[[], [0, 1, 3]]": "Before the wait there was something to give, in the right order.",
+        "[[0, 1, 2, 3], []]": "Nobody gave the signal, and a second is not that long.",
     },
 )
 def test_a_worker_in_deep_thought():
-    """This worker waits for a signal that does not come in time. Which exception ends the wait?"""
+    """Two workers read four samples. At sample 2 a worker waits for a signal that does not come;
+    after a second the loader gives up.
+
+    Which samples did you get, and which others had been read by then?
+    """
     wake_up = multiprocessing.get_context("fork").Event()
-    loader = DataLoader(
-        range(1),
-        collate_fn=lambda batch: wake_up.wait(),
-        num_workers=1,
-        timeout=0.5,
-        multiprocessing_context="fork",
-    )
-    with pytest.raises(Exception) as caught:
-        next(iter(loader))
+    read, got = torch.zeros(4).share_memory_(), []
+
+    def load(samples):
+        assert samples != [2] or wake_up.wait(10)
+        read[samples] = 1
+        return samples
+
+    options = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": 1}
+    batches = iter(DataLoader(range(4), collate_fn=load, **options))
+    with pytest.raises(RuntimeError, match="timed out"):
+        for batch in batches:
+            got += batch
+    others = [sample for sample in range(4) if read[sample] and sample not in got]
     wake_up.set()
-    assert caught.type is answer(RuntimeError)
+    assert [got, others] == answer([[0, 1], [3]])
 
 
 @pytest.mark.needs(fork=True)
@@ -108,10 +145,10 @@ def test_a_worker_in_deep_thought():
         "The system tells a parent that a child has died. What can the parent say about why?",
     ],
     why=(
-        "An Exception travels with its type. sys.exit raises SystemExit, which is none: the "
-        "worker just ends, as with os._exit. A dead worker is noticed, even without a timeout: "
-        "'DataLoader worker (pid ...) exited unexpectedly'. Only one that is alive and stuck is "
-        "waited for."
+        "An Exception comes home, and if it can, with its type. sys.exit raises SystemExit, which "
+        "is none: the worker just ends, as with os._exit. A dead worker is noticed within "
+        "seconds, even without a timeout: 'DataLoader worker (pid ...) exited unexpectedly'. "
+        "Only one that is alive and stuck is waited for."
     ),
     wrong={
         "['ZeroDivisionError', 'SystemExit', 'RuntimeError']": (
@@ -217,7 +254,7 @@ def test_a_lock_in_the_luggage():
         "lock = threading.Lock()": "A new lock, in a local name. The dataset has its old one.",
         "from torch.utils.data import get_worker_info\n"
         "get_worker_info().dataset.lock.acquire(timeout=1)": (
-            "Whoever comes after you waits for ever, and in the other round as well."
+            "Nobody can open that one. And in the other round it is closed by you."
         ),
     },
     right=[
@@ -228,7 +265,8 @@ def test_a_lock_in_the_luggage():
     ],
 )
 def test_a_lock_for_each_worker():
-    """In one of two rounds the main process holds the dataset's lock when the worker is forked.
+    """In one of two rounds a thread of the main process holds the dataset's lock when the worker is
+    forked.
 
     Repair the marked line, so that the worker never waits for it.
     """
@@ -255,64 +293,83 @@ def test_a_lock_for_each_worker():
 
     dataset = Squares()
     options = {"num_workers": 1, "multiprocessing_context": "fork", "worker_init_fn": init}
-    for busy in (True, False):
-        if busy:
-            dataset.lock.acquire()
-        batches = iter(DataLoader(dataset, batch_size=None, timeout=5, **options))
-        if busy:
-            dataset.lock.release()
+    for holder in (held_by_a_thread(dataset.lock), contextlib.nullcontext()):
+        with holder:
+            batches = iter(DataLoader(dataset, batch_size=None, timeout=5, **options))
         assert list(batches) == [0, 1, 4]
 
 
-@pytest.mark.slow
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
 @koan(
-    claims=["A-4.4-02", "A-4.4-06"],
-    see="torch.utils.data.DataLoader",
+    claims=["A-4.4-02"],
+    see="os.register_at_fork",
     hint=[
-        "You may not open the lock, nor wait for it. But who says that the worker must copy it?",
-        "A worker that imports the module itself makes a lock of its own.",
+        "Python itself can call you back at each fork, before it and after it, on either side.",
+        "Look at what the module os offers: its name begins with `register`.",
+        "On which of the two sides is the lock of no use to anybody?",
     ],
     why=(
-        "A spawned worker imports the module anew, and its lock is born open. forkserver does, "
-        "too: it forks from a clean process that holds no lock and runs no thread. The price is "
-        "the start: another Python, another `import torch`."
+        "Whoever owns a lock can mend it after each fork, and the forking program need not know. "
+        "Python's own logging does so; many libraries do not. To take the lock before "
+        "the fork and release it on both sides is better still: then what it guards is not half "
+        "done either."
     ),
     wrong={
-        "module.lock = threading.Lock()\nmethod = 'fork'": (
-            "A new lock, but it is held by a later line, and copied when it is closed."
+        "os.register_at_fork(after_in_parent=lambda: setattr(Library, 'lock', threading.Lock()))": (
+            "A new lock for the side that still has the thread to open its old one."
         ),
-        "method = 'fork'\noptions = {'timeout': 60}": (
-            "No patience helps. The one who could open it is in another process."
+        "os.register_at_fork(before=lambda: setattr(Library, 'lock', threading.Lock()))": (
+            "The worker is fine. But this process has lost the lock that its thread still holds."
         ),
-        "method = 'thread'": "That would be no start method. A worker is always a process.",
+        "Library.lock = threading.Lock()": (
+            "It is new, but for both sides. And at the fork it will be held like the old one."
+        ),
+        "Library.lock = threading.RLock()": (
+            "The thread that holds it may take it again. That thread is not in the worker."
+        ),
+        "Library.lock = multiprocessing.get_context('fork').Lock()": (
+            "One lock for all processes: while a thread of this one holds it, nobody else can."
+        ),
+        "if multiprocessing.parent_process() is not None:\n    Library.lock = threading.Lock()": (
+            "A forked worker does not come by here again. It goes on from the line of the fork."
+        ),
     },
-    right=["method = multiprocessing.get_context('spawn')"],
+    right=[
+        "import multiprocessing.util\n"
+        "multiprocessing.util.register_after_fork("
+        "Library, lambda it: setattr(it, 'lock', threading.Lock()))",
+        "os.register_at_fork(after_in_child=Library.lock._at_fork_reinit)",
+        "lock = Library.lock\n"
+        "os.register_at_fork(\n"
+        "    before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release\n"
+        ")",
+    ],
 )
-def test_start_without_the_lock(tmp_path, monkeypatch):
-    """A module's lock is held while the worker starts. In the worker, it must be open.
+def test_a_lock_after_each_fork():
+    """A library does not know who will fork, nor when: a thread may hold its lock then. See to it
+    that every forked worker begins with an open lock. This process keeps the one it has.
 
-    Repair the marked line.
+    Write what the library does once, when it is imported.
     """
-    lines = [
-        "import threading",
-        "lock = threading.Lock()",
-        "def square(n):",
-        "    assert lock.acquire(timeout=1), 'this lock will never open'",
-        "    lock.release()",
-        "    return n * n",
-    ]
-    (tmp_path / "koan_squares.py").write_text("\n".join(lines))
-    monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("koan_squares")
+
+    class Library:
+        lock = threading.Lock()
+
+    old_lock = Library.lock
     # answer:
-    method = "spawn"
-    # given:
-    # method = "fork"
+    os.register_at_fork(after_in_child=lambda: setattr(Library, "lock", threading.Lock()))
     # end
-    context = {"num_workers": 1, "multiprocessing_context": method}
-    with module.lock:
-        squares = list(DataLoader(range(3), batch_size=None, collate_fn=module.square, **context))
-    assert squares == [0, 1, 4]
+
+    def attempt(batch):
+        return "open" if Library.lock.acquire(timeout=0.5) else "closed"
+
+    loader = DataLoader(range(1), collate_fn=attempt, num_workers=1, multiprocessing_context="fork")
+    for _ in range(2):
+        with held_by_a_thread(Library.lock):
+            batches = iter(loader)  # this forks
+        assert list(batches) == ["open"]
+    assert Library.lock is old_lock
 
 
 @pytest.mark.slow
@@ -327,7 +384,7 @@ def test_start_without_the_lock(tmp_path, monkeypatch):
     ],
     why=(
         "The list is 900 kB of pickle: the pipe is full, nobody reads, and the process cannot end; "
-        "a join without a limit waits for ever. Of the tensor only a handle is sent, and that "
+        "a join without a limit never returns. Of the tensor only a handle is sent, and that "
         "fits. Read first, then join."
     ),
     wrong={
@@ -373,8 +430,8 @@ def test_join_before_reading():
         "Whatever happened: nobody may be left behind. kill() asks nobody, join() cleans up.",
     ],
     why=(
-        "Read with a limit, then kill, then join: in this order nothing can wait for ever. This is "
-        "how a DataLoader with timeout= works, and how these koans are run."
+        "Read with a limit, then kill, then join: in this order nothing can wait without end. "
+        "This is how a DataLoader with timeout= works, and how these koans are run."
     ),
     wrong={
         "replies = fork.Queue()\n"
@@ -403,7 +460,25 @@ def test_join_before_reading():
         "    return replies.get(timeout=seconds)\n"
         "except queue.Empty:\n"
         "    return 'late'": "A thread, and in this very process: nobody can end it from outside.",
-        "return work()": "Who would stop it?",
+        "return work()": (
+            "It runs right here, in the process that asks. The third question has no end."
+        ),
+        "with fork.Pool(1) as pool:\n"
+        "    try:\n"
+        "        return pool.apply_async(work).get(seconds)\n"
+        "    except multiprocessing.TimeoutError:\n"
+        "        return 'late'": (
+            "A Pool forks first, and then sends the function to its process as a pickle. Can a "
+            "lambda travel?"
+        ),
+        "with fork.Pool(1) as pool:\n"
+        "    try:\n"
+        "        return pool.apply_async(lambda: work()).get(seconds)\n"
+        "    except multiprocessing.TimeoutError:\n"
+        "        return 'late'": (
+            "A Pool forks first, and then sends the function to its process as a pickle. Can a "
+            "lambda travel?"
+        ),
     },
     right=[
         "reader, writer = fork.Pipe(duplex=False)\n"

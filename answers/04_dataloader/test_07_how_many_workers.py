@@ -138,8 +138,8 @@ def test_a_rule_for_every_machine():
     right=["options = {'prefetch_factor': 3, 'num_workers': 2, 'persistent_workers': False}"],
 )
 def test_room_for_six_batches():
-    """Memory ran out: too many batches were in flight. There is room for six, and it shall be
-    used. Both workers stay.
+    """Memory ran out: too many batches were in flight. There is room for six, and all of it is
+    to be used. Both workers stay.
 
     Repair the marked line.
     """
@@ -245,7 +245,7 @@ def test_six_slow_answers(benchmark):
 @pytest.mark.benchmark(group="num_workers")
 @pytest.mark.needs(fork=True)
 @koan(
-    claims=["A-3.4-17"],
+    claims=["A-2.2-19", "A-3.4-17"],
     see="multiprocessing.Lock",
     hint=[
         "Two workers help if two samples can be under way at the same moment.",
@@ -254,13 +254,14 @@ def test_six_slow_answers(benchmark):
     ],
     why=(
         "Each forked worker has its own copy of the threading.Lock, and so nobody else to wait "
-        "for: it protects nothing here. A lock of multiprocessing is one for all; behind it any "
-        "number of workers is as fast as one, and each costs its start. Such locks hide in "
-        "databases, files, and servers that answer one request at a time."
+        "for: it protects nothing here. Waiting that is independent overlaps. A lock of "
+        "multiprocessing is one for all; behind it any number of workers is as fast as one, and "
+        "each costs its start. Such locks hide in databases, files, and servers that answer one "
+        "request at a time."
     ),
     wrong={
         "['open', 'threading', 'multiprocessing']": (
-            "Some say more workers are always better. Watch where they stand."
+            "Some say that workers are the answer to every slow reading. Watch where they stand."
         ),
         "['open']": "Both are locks. But one of them each worker has for itself.",
         "[]": "Two workers, two processes: where there is no door, what keeps them apart?",
@@ -268,7 +269,8 @@ def test_six_slow_answers(benchmark):
     },
 )
 def test_two_workers_at_a_door(benchmark):
-    """Two workers, and each sample must pass a door. Behind which doors were both at once?
+    """Two workers, and each sample waits for a disk, behind a door. One is open; two have a lock,
+    like a file that only one may read at a time. Behind which doors were both at once?
 
     They note when they come and go; we look for two stays that overlap.
     """
@@ -341,20 +343,20 @@ def test_three_epochs_of_processes(benchmark):
         "Hold it as briefly as you can. But do not leave it out.",
     ],
     why=(
-        "A lock protects what is shared, here the counter. The wait needs no protection, and "
+        "A lock protects what is shared, here the counting. The wait needs no protection, and "
         "outside of the lock two workers can do it at the same time."
     ),
     wrong={
-        "ask_the_disk(samples)\ncount()": "They wait side by side now. But two may count at once.",
-        "with door:\n    ask_the_disk(samples)\nwith door:\n    count()": (
+        "ask_the_disk(i)\ncount(i)": "They wait side by side now. But both count at once.",
+        "with door:\n    ask_the_disk(i)\nwith door:\n    count(i)": (
             "The wait is still behind the door, and so one after another."
         ),
-        "with door:\n    count()": "Fast, but nothing was read.",
-        "with door:\n    count()\n    ask_the_disk(samples)": "Another order, the same queue.",
+        "with door:\n    count(i)": "Fast, but nobody asked the disk.",
+        "with door:\n    count(i)\n    ask_the_disk(i)": "Another order, the same queue.",
     },
     right=[
-        "with door:\n    count()\nask_the_disk(samples)",
-        "ask_the_disk(samples)\ndoor.acquire()\ncount()\ndoor.release()",
+        "with door:\n    count(i)\nask_the_disk(i)",
+        "ask_the_disk(i)\ndoor.acquire()\ncount(i)\ndoor.release()",
     ],
 )
 def test_open_the_door():
@@ -362,28 +364,34 @@ def test_open_the_door():
 
     Both must be able to ask the disk at once; only one at a time may count.
     """
-    fork = multiprocessing.get_context("fork")
-    door, two_ask = fork.Lock(), fork.Barrier(2)
-    total, read = torch.zeros(1).share_memory_(), torch.zeros(6).share_memory_()
 
-    def ask_the_disk(samples):
-        two_ask.wait(5)  # raises an error if nobody else asks at the same time
-        read[samples] = 1
-
-    def count():
-        assert not door.acquire(block=False), "the door was open while somebody counted"
-        total.add_(1)
-
-    def load(samples):
+    def load(i, door, ask_the_disk, count):
         # answer:
-        ask_the_disk(samples)
+        ask_the_disk(i)
         with door:
-            count()
+            count(i)
         # given:
         # with door:
-        #     ask_the_disk(samples)
-        #     count()
+        #     ask_the_disk(i)
+        #     count(i)
         # end
 
-    list(loader_of(load, 2))
-    assert (total.item(), read.sum().item()) == (6, 6)
+    def an_epoch():
+        fork = multiprocessing.get_context("fork")
+        door, two = fork.Lock(), fork.Barrier(2)
+        asked_by_two, counted_alone = torch.zeros(2, 6).share_memory_()
+
+        def ask_the_disk(i):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                two.wait(5)  # until the other worker asks as well
+                asked_by_two[i] = 1
+
+        def count(i):
+            counted_alone[i] = not door.acquire(block=False)  # is it closed?
+
+        list(loader_of(lambda samples: load(samples[0], door, ask_the_disk, count), 2))
+        return asked_by_two.tolist(), counted_alone.tolist()
+
+    asked_by_two, counted_alone = an_epoch()
+    assert asked_by_two == [1] * 6
+    assert counted_alone == [1] * 6

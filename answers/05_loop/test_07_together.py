@@ -304,9 +304,7 @@ def test_a_diary_of_backward():
     ],
     why=(
         "The hook takes the place of the all_reduce: what it promises becomes .grad. Compression "
-        "and other schedules are built so. When a bucket is sent, bucket_cap_mb and no_sync() "
-        "decide; a CUDA stream around your code does not move that moment, since DDP sends on "
-        "streams of its own."
+        "and exchanges of your own are built so, and no CUDA stream is needed for it."
     ),
     wrong={
         "[[2.0, 4.0]]": (
@@ -315,11 +313,12 @@ def test_a_diary_of_backward():
         ),
         "[[1.0, 1.0]]": "The buffer holds the gradient, not the weight.",
         "[[0.0, 0.0]]": "Someone does deliver the gradient: you do.",
-        "None": "The promise is kept, and it has a content.",
+        "None": "Nothing is sent, but something is returned.",
     },
 )
 def test_a_hook_in_place_of_the_exchange():
-    """This hook exchanges nothing, and halves what it is given. Predict the gradient."""
+    """DDP calls this hook with a bucket of gradients. The hook sends nothing, and returns half of
+    them. Which gradient does the weight get?"""
 
     def work():
         net = DDP(nn.Linear(2, 1, bias=False))
@@ -335,13 +334,13 @@ def test_a_hook_in_place_of_the_exchange():
     see="torch.nn.parallel.DistributedDataParallel.no_sync",
     hint=[
         "By default every backward sends. Which of them should?",
-        "The decision is taken in forward, so forward belongs into the block, too.",
-        "What was added up in silence goes along with the next backward that is not silent.",
+        "DDP has a context manager for silence. It is read in forward, not in backward.",
+        "What was added up in silence goes along with the next one that is not silent.",
     ],
     why=(
-        "Computing and synchronising are one act, unless you ask for two: inside no_sync() "
-        "gradients only add up, and the next backward outside sends all of it. Accumulation with "
-        "DDP costs one exchange per step then, instead of one per batch."
+        "Computing and synchronising are one act, unless you ask for two. If forward runs inside "
+        "no_sync(), its backward only adds up, wherever that runs; the first whose forward ran "
+        "outside sends all of it. So accumulation costs one exchange per step."
     ),
     wrong={
         "for batch in batches:\n    net(batch).sum().backward()": (
@@ -352,7 +351,7 @@ def test_a_hook_in_place_of_the_exchange():
         "    loss = net(batch).sum()\n"
         "    with net.no_sync():\n"
         "        loss.backward()\n"
-        "net(batches[-1]).sum().backward()": "When backward runs, it was settled: forward did it.",
+        "net(batches[-1]).sum().backward()": "Whether a backward sends is settled before it runs.",
         "with net.no_sync():\n    for batch in batches:\n        net(batch).sum().backward()": (
             "Now nothing is ever sent, and the models go apart."
         ),
@@ -370,10 +369,16 @@ def test_a_hook_in_place_of_the_exchange():
         "    for batch in batches[:-1]:\n"
         "        net(batch).sum().backward()\n"
         "net(batches[-1]).sum().backward()",
+        "for batch in batches[:-1]:\n"
+        "    with net.no_sync():\n"
+        "        loss = net(batch).sum()\n"
+        "    loss.backward()\n"
+        "net(batches[-1]).sum().backward()",
     ],
 )
 def test_many_batches_and_one_exchange():
-    """Each batch gets a backward of its own, and what is sent is the sum: once, at the end.
+    """The loss of a batch is `net(batch).sum()`, and each batch gets a backward of its own. DDP is
+    to send only once: at the last batch, the sum of all their gradients.
 
     Write the loop.
     """
@@ -493,7 +498,7 @@ def test_on_which_stream_backward_runs():
         "Begin with the four lines, and put the two modes around them: one for each half.",
         "The model comes in eval mode, and the data is far from 0. What does the norm need first?",
         "The batches of `valid` are not of one size: add sums, and divide once.",
-        "Go through net, whatever it is. Adam with a rate of 0.03 is fast enough.",
+        "Go through net, wrapped as it is: DDP must see each forward.",
     ],
     why=(
         "Train mode; clear, forward, backward, step; eval mode without recording; one number for "
@@ -501,9 +506,8 @@ def test_on_which_stream_backward_runs():
         "model is wrapped: this is the loop, in one process or in a thousand."
     ),
     wrong={
-        "optimizer = torch.optim.Adam(net.parameters(), lr=0.03)\n"
         "history = []\n"
-        "while len(history) < 200:\n"
+        "while len(history) < epochs:\n"
         "    for x, y in train:\n"
         "        optimizer.zero_grad()\n"
         "        F.mse_loss(net(x), y).backward()\n"
@@ -514,10 +518,9 @@ def test_on_which_stream_backward_runs():
         "    if history[-1] < goal:\n"
         "        break\n"
         "return history": "It came in eval mode, and so it stays. The norm learns nothing.",
-        "optimizer = torch.optim.Adam(net.parameters(), lr=0.03)\n"
         "history = []\n"
         "net.train()\n"
-        "while len(history) < 200:\n"
+        "while len(history) < epochs:\n"
         "    for x, y in train:\n"
         "        optimizer.zero_grad()\n"
         "        F.mse_loss(net(x), y).backward()\n"
@@ -528,9 +531,8 @@ def test_on_which_stream_backward_runs():
         "    if history[-1] < goal:\n"
         "        break\n"
         "return history": "Measured in train mode: the norm learns from what it should only judge.",
-        "optimizer = torch.optim.Adam(net.parameters(), lr=0.03)\n"
         "history = []\n"
-        "while len(history) < 200:\n"
+        "while len(history) < epochs:\n"
         "    net.train()\n"
         "    for x, y in train:\n"
         "        optimizer.zero_grad()\n"
@@ -543,9 +545,8 @@ def test_on_which_stream_backward_runs():
         "    if history[-1] < goal:\n"
         "        break\n"
         "return history": "The last batch of `valid` is short, and has too much to say.",
-        "optimizer = torch.optim.Adam(net.parameters(), lr=0.03)\n"
         "history = []\n"
-        "while len(history) < 200:\n"
+        "while len(history) < epochs:\n"
         "    net.train()\n"
         "    for x, y in train:\n"
         "        F.mse_loss(net(x), y).backward()\n"
@@ -559,9 +560,8 @@ def test_on_which_stream_backward_runs():
         "        break\n"
         "return history": "Cleared just before it is used: nothing is ever learned.",
         "model = getattr(net, 'module', net)\n"
-        "optimizer = torch.optim.Adam(model.parameters(), lr=0.03)\n"
         "history = []\n"
-        "while len(history) < 200:\n"
+        "while len(history) < epochs:\n"
         "    model.train()\n"
         "    for x, y in train:\n"
         "        optimizer.zero_grad()\n"
@@ -574,12 +574,25 @@ def test_on_which_stream_backward_runs():
         "    if history[-1] < goal:\n"
         "        break\n"
         "return history": "It goes past the wrapper, so no gradient is ever exchanged.",
+        "history = []\n"
+        "while len(history) < 200:\n"
+        "    net.train()\n"
+        "    for x, y in train:\n"
+        "        optimizer.zero_grad()\n"
+        "        F.mse_loss(net(x), y).backward()\n"
+        "        optimizer.step()\n"
+        "    net.eval()\n"
+        "    with torch.no_grad():\n"
+        "        sums = [F.mse_loss(net(x), y, reduction='sum').item() for x, y in valid]\n"
+        "    history.append(sum(sums) / sum(len(y) for _, y in valid))\n"
+        "    if history[-1] < goal:\n"
+        "        break\n"
+        "return history": "It never looks at `epochs`, and somebody wants fewer.",
     },
     right=[
-        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
         "count = sum(len(y) for _, y in valid)\n"
         "history = []\n"
-        "for _ in range(200):\n"
+        "for _ in range(epochs):\n"
         "    net.train()\n"
         "    for x, y in train:\n"
         "        loss = F.mse_loss(net(x), y)\n"
@@ -596,15 +609,15 @@ def test_on_which_stream_backward_runs():
     ],
 )
 def test_a_whole_training_from_first_to_last():
-    """Write `fit` for a net with a batch norm: after each epoch over `train`, measure the mean
-    squared error over all of `valid`. Stop below `goal`, or after 200 epochs. Return these losses
-    as floats."""
+    """Write `fit` for a model with a batch norm, wrapped in DDP. An epoch is one step per batch of
+    `train`, in train mode, then in eval mode the mean squared error over all samples of `valid`.
+    Return these errors as floats, one per epoch. The first below `goal` is the last; there are at
+    most `epochs`."""
 
-    def fit(net, train, valid, goal):
+    def fit(net, optimizer, train, valid, goal, epochs):
         # answer:
-        optimizer = torch.optim.Adam(net.parameters(), lr=0.03)
         history = []
-        while len(history) < 200 and min(history, default=goal) >= goal:
+        while len(history) < epochs and min(history, default=goal) >= goal:
             net.train()
             for x, y in train:
                 optimizer.zero_grad()
@@ -622,11 +635,12 @@ def test_a_whole_training_from_first_to_last():
     def work():
         net = DDP(nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))).eval()
         net.register_comm_hook(sent, note_send)
-        history = fit(net, train, valid, goal=0.2)
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.03)
+        history = fit(net, optimizer, train, valid, goal=0.2, epochs=200)
         x, y = (torch.cat(parts) for parts in zip(*valid))
-        loss = F.mse_loss(net.eval()(x), y).item()
-        assert loss < 0.2 <= min(history[:-1], default=1.0)
-        assert history[-1] == pytest.approx(loss, abs=1e-4)
+        assert F.mse_loss(net.eval()(x), y).item() == pytest.approx(history[-1], abs=1e-4)
+        assert history[-1] < 0.2 <= min(history[:-1])
         assert len(sent) == net.module[0].num_batches_tracked == len(train) * len(history)
+        assert len(fit(net, optimizer, train, valid, goal=0.0, epochs=2)) == 2
 
     alone(work)
