@@ -61,7 +61,14 @@ def _parser() -> argparse.ArgumentParser:
     docs = command("docs", "PyTorch's own manual for a koan, offline", "?")
     docs.set_defaults(run=lambda o: learner.docs(find_workbook(Path.cwd()), o.target))
     listing = command("list", "all koans and how they stand", "?")
-    listing.set_defaults(run=lambda o: learner.list_koans(find_workbook(Path.cwd()), o.target))
+    listing.add_argument("-s", "--search", metavar="TEXT", default="", help="that speak of TEXT")
+    listing.set_defaults(
+        run=lambda o: learner.list_koans(find_workbook(Path.cwd()), o.target, o.search)
+    )
+    watch = command("watch", "a verdict at every save, and help at a key", "?")
+    watch.add_argument("--deadline", type=float, metavar="SECONDS", help="longest for one koan")
+    watch.add_argument("--poll", action="store_true", help="for disks that tell of no changes")
+    watch.set_defaults(run=_watch)
     reset = command("reset", "put a koan, file or group back as given (with a backup)", "+")
     reset.set_defaults(run=lambda o: learner.reset_koans(find_workbook(Path.cwd()), o.target))
 
@@ -108,6 +115,14 @@ def _report(workbook: Workbook, target: str | None, output: Path | None) -> int:
     from sensei.json_report import write_report  # pytest is heavy, and only this needs it
 
     return write_report(workbook, koans_of(workbook, target or ""), output)
+
+
+def _watch(options: argparse.Namespace) -> int:
+    from sensei.watch import watch  # brings torch and pytest, and only this needs them
+
+    workbook = find_workbook(Path.cwd())
+    ids = [koan.id for koan in koans_of(workbook, options.target or "")]
+    return watch(workbook, ids, options.deadline, options.poll)
 
 
 def _book() -> Book:

@@ -96,7 +96,7 @@ class Guide:
 
     def _screen(self, root: Path, workbook: Workbook, verbosity: int) -> list[RenderableType]:
         state = load(root)
-        path = _in_order(workbook, self._of(root))
+        path = in_order(workbook, self._of(root))
         by_id = {j.id: j for j in path}
         solved = {j.id for j in path if j.verdict == "solved"}
         fresh = [j.id for j in path if j.id in solved - state.solved]
@@ -120,7 +120,7 @@ class Guide:
             parts.append(Text(f"{current.path}:{current.line}: {current.verdict}"))
         else:
             parts.append(self._card(workbook, current))
-        save(root, _new_state(state, path, now_solved, current))
+        save(root, new_state(state, path, now_solved, current))
         return parts
 
     def _of(self, root: Path) -> list[Judgement]:
@@ -157,7 +157,7 @@ def _below(judgement: Judgement, roots: list[Path]) -> bool:
     return any(Path(judgement.path).resolve().is_relative_to(root.resolve()) for root in roots)
 
 
-def _in_order(workbook: Workbook, judgements: list[Judgement]) -> list[Judgement]:
+def in_order(workbook: Workbook, judgements: list[Judgement]) -> list[Judgement]:
     """Judgements in the order of the path, however the workers sent them."""
 
     def place(judgement: Judgement) -> tuple[int, int]:
@@ -168,7 +168,7 @@ def _in_order(workbook: Workbook, judgements: list[Judgement]) -> list[Judgement
     return sorted(judgements, key=place)
 
 
-def _new_state(
+def new_state(
     old: State, path: list[Judgement], solved: set[str], current: Judgement | None
 ) -> State:
     koans, quick = dict(old.koans), dict(old.quick)

@@ -127,10 +127,16 @@ def _manual(found: object) -> str:
     return text
 
 
-def list_koans(workbook: Workbook, target: str | None) -> int:
-    """Every koan with what its file says; solved as the last run saw it."""
+def list_koans(workbook: Workbook, target: str | None, search: str = "") -> int:
+    """Every koan with what its file says; solved as the last run saw it.
+
+    search: only those whose name, lesson or manual page holds this text.
+    """
     state = load(workbook.root)
-    koans = koans_of(workbook, target or "")
+    koans = [koan for koan in koans_of(workbook, target or "") if speaks_of(koan, search)]
+    if not koans:
+        say(words.WATCH_NOTHING.format(text=search))
+        return 1
     groups = screen.group_counts([], workbook.book.totals(), state.solved)
     lines: list[RenderableType] = []
     key = ""
@@ -151,6 +157,12 @@ def list_koans(workbook: Workbook, target: str | None) -> int:
         lines.append(line)
     paint_stdout([*lines, Text(""), screen.path_map(groups, seen_note=False)])
     return 0
+
+
+def speaks_of(koan: Koan, text: str) -> bool:
+    """Does a koan's name, lesson or manual page hold this text? Case does not matter."""
+    where = f"{koan.name} {koan.name.replace('_', ' ')} {' '.join(koan.lesson.split())} {koan.see}"
+    return text.lower() in where.lower()
 
 
 def map_page(workbook: Workbook, output: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,12 @@ class Collector:
             self.judgements.append(Judgement.from_json(fields))
 
 
-def judge_silently(root: Path, ids: Iterable[str]) -> list[Judgement]:
-    """The verdicts of koans (``group/file::name``, or whole ``group/file``) of a workbook."""
+def judge_silently(root: Path, ids: Iterable[str], options: Sequence[str] = ()) -> list[Judgement]:
+    """The verdicts of koans (``group/file::name``, or whole ``group/file``) of a workbook.
+
+    options: of pytest, added to the command line.
+    """
     collector = Collector()
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main([*(str(root / one) for one in ids), *QUIET], plugins=[collector])
+        pytest.main([*(str(root / one) for one in ids), *QUIET, *options], plugins=[collector])
     return collector.judgements

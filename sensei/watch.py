@@ -1,0 +1,358 @@
+"""``koans watch``: a verdict at every save, and help at a key.
+
+One loop, no thread of ours: it asks in turn for keys, for changed files and for the verdicts
+of a running check. The parent has torch and pytest imported, and never a koan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import watchfiles
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from sensei import checking, learner, words
+from sensei import report as screen
+from sensei.editor import editor_command
+from sensei.guide import new_state
+from sensei.keyboard import Keyboard
+from sensei.learner import say
+from sensei.paint import fit, paint_stdout
+from sensei.standing import Seen, Standing, look
+from sensei.state import load, save
+from sensei.verdict import Judgement
+from sensei.workbook import Workbook, WorkbookError
+
+TICK = 50  # milliseconds that the loop waits for a change of files
+SETTLE = 20  # milliseconds of quiet after which a save is over
+WARM = ("torch", "numpy", "pytest", "sensei.plugin")  # what a check would import first
+
+
+def watch(workbook: Workbook, ids: Sequence[str], deadline: float | None, poll: bool) -> int:
+    """Watch the files of some koans until somebody quits. Returns the exit status."""
+    say(words.WATCH_START.format(path=learner.shown(workbook.root)))
+    for name in WARM:
+        with contextlib.suppress(ImportError):  # a check says what is missing, and what to do
+            importlib.import_module(name)
+    options = [f"--deadline={deadline}"] if deadline else []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    loop = Loop(workbook, ids, options)
+    changes = watchfiles.watch(
+        workbook.root,
+        watch_filter=lambda _, path: path.endswith(".py") or not os.path.splitext(path)[1],
+        debounce=5 * SETTLE,
+        step=SETTLE,
+        rust_timeout=TICK,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+        force_polling=poll or None,
+    )
+    with loop.keyboard.listening():
+        try:
+            loop.run(changes)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            loop.end_check()
+    total = len(loop.standing.ids)
+    done = sum(loop.standing.done(koan_id) for koan_id in loop.standing.ids)
+    say(words.WATCH_BYE.format(done=done, total=total))
+    return 0
+
+
+class Loop:
+    """What is watched, what is known of it, and what is on the screen."""
+
+    def __init__(self, workbook: Workbook, ids: Sequence[str], options: Sequence[str]) -> None:
+        self.workbook, self.options = workbook, options
+        self.keys = list(dict.fromkeys(koan_id.partition("::")[0] for koan_id in ids))
+        self.standing = Standing(list(ids))
+        self.files: dict[str, Seen] = {}
+        self.keyboard = Keyboard()
+        self.drawn = sys.stdout.isatty()
+        self.check: checking.Check | None = None
+        self.current: str | None = None
+        self.just_solved: str | None = None  # stays on the screen until somebody goes on
+        self.answering: Callable[[str], None] | None = None  # what the next key is for
+        self.going = True
+
+    def run(self, changes: Iterator[set[tuple[watchfiles.Change, str]]]) -> None:
+        self.look_again()
+        self.start_check(self.standing.stale(self.files))
+        for changed in changes:
+            for key in self.keyboard.read():
+                self.press(key)
+            if not self.going:
+                return
+            if changed:
+                self.saved()
+            self.ask_check()
+
+    # files and checks -----------------------------------------------------------------------------
+
+    def look_again(self) -> list[str]:
+        """Read the files anew; the keys of those whose bytes changed."""
+        changed = []
+        for key in self.keys:
+            try:
+                data = (self.workbook.root / key).read_bytes()
+            except OSError:
+                data = None
+            new = look(data, self.workbook.book.chapter(key))
+            if key not in self.files or self.files[key].digest != new.digest:
+                changed.append(key)
+            self.files[key] = new
+        return changed
+
+    def saved(self) -> None:
+        """Something in the folder changed. A check that runs is about an older text: it ends."""
+        changed = self.look_again()
+        if changed:
+            here = self.current if (self.current or "").partition("::")[0] in changed else None
+            self.start_check(self.standing.stale(self.files), here)
+
+    def start_check(self, ids: Sequence[str], also: str | None = None) -> None:
+        wanted = list(dict.fromkeys([*ids, *([also] if also else [])]))
+        self.end_check()
+        gone = [i for i in wanted if self.files[i.partition("::")[0]].reading is None]
+        there = [i for i in wanted if i not in gone]
+        if gone:  # pytest cannot be asked for a file that is not there
+            self.judged([self.missing(koan_id) for koan_id in gone])
+        if there:
+            whole = len(there) == len(self.standing.ids)
+            names = self.keys if whole else there
+            self.check = checking.start(self.workbook.root, names, self.options)
+            if self.drawn and self.current:
+                paint_stdout([Text(words.WATCH_CHECKING, style="dim")])
+
+    def missing(self, koan_id: str) -> Judgement:
+        key, _, name = koan_id.partition("::")
+        path = learner.shown(self.workbook.root / key)
+        detail = words.MISSING.format(path=path, line=1, name=name, id=koan_id)
+        return Judgement(koan_id, "broken", path, 1, detail=detail)
+
+    def end_check(self) -> None:
+        if self.check is not None:
+            self.check.end()
+            self.check = None
+
+    def ask_check(self) -> None:
+        if self.check is None:
+            return
+        try:
+            found = self.check.poll()
+        except checking.CheckFailed as error:
+            self.check = None
+            say(words.WATCH_FAILED.format(cause=error))
+            return
+        if found is not None:
+            self.check = None
+            self.judged([j for j in found if j.id in set(self.standing.ids)])
+
+    def judged(self, found: Sequence[Judgement]) -> None:
+        """Verdicts came in: keep them, and show what they mean for the one at the desk."""
+        before = {j.id: self.standing.verdicts.get(j.id) for j in found}
+        self.standing.judged(found, self.files)
+        if not self.drawn:
+            self.tell(found, before)
+        if self.current is None:
+            self.current = self.standing.first()
+        elif self.standing.done(self.current):
+            self.just_solved, self.current = self.current, None
+        elif self.just_solved and not self.standing.done(self.just_solved):
+            self.current, self.just_solved = self.just_solved, None
+        self.remember(found)
+        self.draw()
+
+    def remember(self, found: Sequence[Judgement]) -> None:
+        """Store what a run of pytest would store."""
+        root = self.workbook.root
+        state = load(root)
+        solved = {j.id for j in found if j.verdict == "solved"}
+        now = (state.solved - {j.id for j in found}) | solved
+        shown = self.standing.verdicts.get(self.current or self.just_solved or "")
+        save(root, new_state(state, list(found), now, shown))
+
+    # the screen -----------------------------------------------------------------------------------
+
+    def tell(self, found: Sequence[Judgement], before: dict[str, Judgement | None]) -> None:
+        """Without a terminal: one line for each verdict that is new."""
+        for judgement in found:
+            old = before[judgement.id]
+            if old is None or old.verdict != judgement.verdict or len(found) == 1:
+                say(f"{judgement.path}:{judgement.line}: {judgement.id}: {judgement.verdict}")
+        sys.stdout.flush()
+
+    def draw(self, *below: RenderableType) -> None:
+        """The whole screen, anew: a card, or the koan that was just solved."""
+        if not self.drawn:
+            return
+        self.answering = None
+        state = load(self.workbook.root)
+        groups = screen.group_counts(
+            list(self.standing.verdicts.values()), self.workbook.book.totals(), state.solved
+        )
+        here = {koan_id.partition("/")[0] for koan_id in self.standing.ids}
+        parts = [screen.path_map([g for g in groups if g.name in here]), Text("")]
+        if self.just_solved:
+            koan = self.workbook.book.find(self.just_solved)
+            assert koan is not None
+            parts.append(Text.assemble((words.WATCH_SOLVED, "bold green"), f" {koan.name}"))
+            parts += [Padding(Text(koan.why), (0, 0, 0, 2)), Text(""), *below]
+            parts.append(Text(words.WATCH_KEYS_SOLVED, style="dim"))
+        elif self.current in self.standing.verdicts:
+            parts += [self.card(self.current), Text(""), *below]
+            parts.append(Text(words.WATCH_KEYS, style="dim"))
+        else:
+            parts += [Text(words.WATCH_ALL, style="bold green"), *below]
+        self.clear()
+        paint_stdout(parts)
+
+    def card(self, koan_id: str) -> RenderableType:
+        koan = self.workbook.book.find(koan_id)
+        assert koan is not None
+        try:
+            data = (self.workbook.root / koan.group / koan.file).read_bytes()
+        except OSError:
+            data = b""
+        judgement = self.standing.verdicts[koan_id]
+        return screen.card(judgement, koan, data.decode(errors="replace"))
+
+    def clear(self) -> None:
+        from rich.console import Console
+
+        Console(file=sys.stdout).clear()
+
+    # the keys -------------------------------------------------------------------------------------
+
+    def press(self, key: str) -> None:
+        if self.answering is not None and key != "quit":
+            answering, self.answering = self.answering, None
+            answering(key)
+            return
+        actions: dict[str, Callable[[], None]] = {
+            "quit": self.quit,
+            "q": self.quit,
+            "enter": self.enter,
+            "n": self.go_on,
+            "h": lambda: self.say_below(learner.hint),
+            "p": self.peek,
+            "d": self.docs,
+            "l": self.list,
+            "r": self.reset,
+            "e": self.edit,
+        }
+        if key in actions:
+            actions[key]()
+
+    def quit(self) -> None:
+        self.going = False
+
+    def enter(self) -> None:
+        """Go on after a pass; otherwise judge again, even if no change was seen."""
+        if self.just_solved:
+            self.go_on()
+        else:
+            self.look_again()
+            self.start_check(self.standing.stale(self.files), self.current)
+
+    def go_on(self) -> None:
+        """To the next koan that is not solved. The one at hand may be skipped."""
+        self.current = self.standing.next_after(self.just_solved or self.current)
+        self.just_solved = None
+        self.look_again()
+        self.draw()
+        self.start_check(self.standing.stale(self.files), self.current)
+
+    def at_hand(self) -> str | None:
+        return self.current or self.just_solved
+
+    def say_below(self, command: Callable[[Workbook, str], int]) -> None:
+        """Show what a command prints, under the card."""
+        koan_id = self.at_hand()
+        if koan_id:
+            self.draw(Text(_output(lambda: command(self.workbook, koan_id))))
+
+    def peek(self) -> None:
+        if not self.current:
+            return
+        name = self.current.partition("::")[2]
+
+        def answered(key: str) -> None:
+            if key == "y":
+                self.say_below(lambda book, koan_id: learner.peek(book, koan_id, yes=True))
+            else:
+                self.draw(Text(words.PEEK_KEPT))
+
+        self.ask(words.PEEK_ASKS.format(name=name), answered)
+
+    def reset(self) -> None:
+        koan_id = self.at_hand()
+        if not koan_id:
+            return
+
+        def answered(key: str) -> None:
+            if key == "y":
+                self.say_below(lambda book, one: learner.reset_koans(book, [one]))
+            else:
+                self.draw()
+
+        self.ask(words.WATCH_RESET.format(name=koan_id.partition("::")[2]), answered)
+
+    def ask(self, question: str, answered: Callable[[str], None]) -> None:
+        self.draw(Text(question, style="bold"))
+        self.answering = answered
+
+    def docs(self) -> None:
+        koan_id = self.at_hand()
+        if koan_id:
+            with self.keyboard.at_rest():
+                learner.docs(self.workbook, koan_id)
+            self.draw()
+
+    def list(self) -> None:
+        with self.keyboard.at_rest():
+            try:
+                text = input(words.WATCH_SEARCH).strip()
+            except EOFError:
+                text = ""
+        self.clear()
+        learner.list_koans(self.workbook, None, text)
+        say(words.WATCH_KEYS_BACK)
+        self.answering = lambda _: self.draw()
+
+    def edit(self) -> None:
+        koan_id = self.at_hand()
+        if not koan_id:
+            return
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        verdict = self.standing.verdicts.get(koan_id)
+        line = screen.marked_line(verdict) if verdict else 1
+        path = self.workbook.root / koan_id.partition("::")[0]
+        problem = ""
+        with self.keyboard.at_rest():
+            try:
+                subprocess.run(editor_command(editor, path, line))
+            except (OSError, ValueError) as error:
+                problem = words.WATCH_NO_EDITOR.format(editor=editor, error=error)
+        self.draw(*([Text(problem)] if problem else []))
+
+
+def _output(work: Callable[[], int]) -> str:
+    """What a command prints, as text."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            work()
+        except WorkbookError as error:
+            print(error)
+    return fit(printed.getvalue().rstrip("\n"), getattr(sys.stdout, "encoding", None) or "utf-8")
