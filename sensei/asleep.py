@@ -11,6 +11,7 @@ import importlib.util
 import os
 import platform
 import re
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -43,6 +44,8 @@ def sleep_of(koan: Koan) -> Sleep | None:
             return Sleep(words.NEEDS_PYTHON.format(spec=python, version=version))
         if package and importlib.util.find_spec(package) is None:
             return Sleep(words.NEEDS_PACKAGE.format(package=package))
+        if needs.get("platform") not in (None, sys.platform):
+            return Sleep(words.NEEDS_PLATFORM.format(platform=needs.get("platform")))
         if needs.get("fork") and not hasattr(os, "fork"):
             return Sleep(words.NEEDS_FORK)
     if koan.mark("gpu") and not has_cuda():

@@ -11,7 +11,8 @@ from pathlib import Path
 from sensei import authors, learner, own
 from sensei.book import Book, packaged_root
 from sensei.records import BookError, Chapter
-from sensei.targets import koans_of
+from sensei.state import load
+from sensei.targets import koans_of, one_koan
 from sensei.workbook import Workbook, WorkbookError, find_workbook
 
 DESCRIPTION = """\
@@ -72,6 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     reset = command("reset", "put a koan, file or group back as given (with a backup)", "+")
     reset.set_defaults(run=lambda o: learner.reset_koans(find_workbook(Path.cwd()), o.target))
 
+    asking = command("ask", "a Python prompt with a koan's names, just before its blank", "?")
+    asking.set_defaults(run=_ask)
     page = command("map", "the whole path as one page for a browser")
     page.add_argument(
         "-o", "--output", type=Path, metavar="FILE", default=Path("koans-map.html"),
@@ -115,6 +118,13 @@ def _report(workbook: Workbook, target: str | None, output: Path | None) -> int:
     from sensei.json_report import write_report  # pytest is heavy, and only this needs it
 
     return write_report(workbook, koans_of(workbook, target or ""), output)
+
+
+def _ask(options: argparse.Namespace) -> int:
+    from sensei.ask import ask  # brings pytest
+
+    workbook = find_workbook(Path.cwd())
+    return ask(workbook, one_koan(workbook, load(workbook.root), options.target))
 
 
 def _watch(options: argparse.Namespace) -> int:

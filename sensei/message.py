@@ -167,6 +167,8 @@ def _error(ran: Ran) -> list[tuple[str, str]]:
     short = ran.error_message.split("Full diff")[0]  # pytest adds it where CI is set
     told = [line for line in short.split("\n") if line.strip()]
     told = [line for line in told if not line.strip().startswith(NOISE)]
+    if any(line.startswith("Original Traceback") for line in told):  # of a DataLoader's worker
+        told = [told[0], told[-1]]
     message = "\n".join(re.sub(r" at 0x[0-9a-f]+", "", line)[:300] for line in told[:3])
     return [*lines, ("code", f"{ran.error_type}: {message}".rstrip(": "))]
 

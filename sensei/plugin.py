@@ -32,7 +32,7 @@ MARKERS = (
     "timeout(seconds): the longest this koan may take",
     "slow: takes more than a second",
     "tour: part of the four-minute tour of the five primitives",
-    "needs(torch=..., python=..., package=..., fork=True): asleep where this is not met",
+    "needs(torch=..., python=..., package=..., platform=..., fork=True): asleep without these",
 )
 
 

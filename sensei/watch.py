@@ -44,8 +44,8 @@ def watch(workbook: Workbook, ids: Sequence[str], deadline: float | None, poll: 
         with contextlib.suppress(ImportError):  # a check says what is missing, and what to do
             importlib.import_module(name)
     options = [f"--deadline={deadline}"] if deadline else []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     loop = Loop(workbook, ids, options)
+    signal.signal(signal.SIGTERM, lambda *_: loop.quit())
     changes = watchfiles.watch(
         workbook.root,
         watch_filter=lambda _, path: path.endswith(".py") or not os.path.splitext(path)[1],
@@ -53,7 +53,7 @@ def watch(workbook: Workbook, ids: Sequence[str], deadline: float | None, poll: 
         step=SETTLE,
         rust_timeout=TICK,
         yield_on_timeout=True,
-        raise_interrupt=False,
+        raise_interrupt=True,
         force_polling=poll or None,
     )
     with loop.keyboard.listening():

@@ -89,6 +89,7 @@ CUDA_REQUIRED = "KOANS_REQUIRE_CUDA=1 is set, and no CUDA device is here: this k
 NEEDS_TORCH = "needs torch {spec}; this is {version}"
 NEEDS_PYTHON = "needs Python {spec}; this is {version}"
 NEEDS_PACKAGE = "needs the package {package}: pip install {package}"
+NEEDS_PLATFORM = "needs the system that Python calls {platform}"
 NEEDS_FORK = "needs a system that can fork a process"
 
 
@@ -148,6 +149,12 @@ WATCH_SEARCH = "Search for (Enter: all): "
 WATCH_NOTHING = "No koan speaks of {text}."
 WATCH_RESET = "Put {name} back as it was given? Your file is backed up first. [y/N] "
 WATCH_NO_EDITOR = "The editor {editor} could not be started: {error}"
+ASK_HELLO = (
+    "{name}, just before its blank. Here are: {names}\n"
+    "Ask PyTorch whatever you like; no file changes. Ctrl-D ends."
+)
+ASK_TROUBLE = "(The lines before the blank stopped with {error})"
+ASK_BYE = "Back to the koan."
 MAP_TITLE = "The path"
 MAP_DONE = "{done} of {total} koans are solved. Each dot is one; point at it to read what it asks."
 MAP_STATES = {

@@ -118,7 +118,11 @@ def above(text: str) -> tuple[str, str]:
         ('"2 + 1"', '"2 +"', f"{BY}: '2 +' is not Python"),
         ('"y = x[:1]"', '"y = = x"', "test_keep: 'y = = x' is not Python"),
         ("pytest.mark.slow", "pytest.mark.slwo", "test_keep: unknown mark slwo: one of benchmark"),
-        ("mark.slow", "mark.needs(cuda=1)", "test_keep: needs() takes fork, package, python"),
+        (
+            "mark.slow",
+            "mark.needs(cuda=1)",
+            "test_keep: needs() takes fork, package, pl",
+        ),
         ("A-1-01", "A-9-99", f"{BY}: claim A-9-99 is not in the ledger"),
         ("def test_count():", "def test_count(gpu):", f"{BY}: unknown fixture gpu: one of bench"),
         ("def test_count():", "def test_count(tmp_path):", ""),

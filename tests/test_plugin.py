@@ -230,6 +230,7 @@ def test_a_gpu_koan_sleeps_without_a_gpu(desk: MakeDesk) -> None:
     [
         ('torch=">=99"', "needs torch >=99"),
         ('python=">=99"', "needs Python >=99"),
+        ('platform="amiga"', "needs the system that Python calls amiga"),
         ('package="no_such_package"', "no_such_package"),
     ],
 )

@@ -626,6 +626,7 @@ def test_who_moves_the_batch():
 
 
 @pytest.mark.needs(fork=True)
+@pytest.mark.needs(platform="linux")
 @koan(
     claims=["B-4-28"],
     see="torch.multiprocessing.set_sharing_strategy",
@@ -675,6 +676,7 @@ def test_another_way_of_sharing(monkeypatch):
 
 
 @pytest.mark.needs(fork=True)
+@pytest.mark.needs(platform="linux")
 @koan(
     see="torch.Tensor.is_shared",
     hint=[
