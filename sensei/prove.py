@@ -1,7 +1,7 @@
 """Prove koans: every right answer passes, every wrong and every lazy one fails.
 
 Mutants are real files, since ``torch.jit.script`` reads source. The n-th mutant of every
-koan goes into the n-th workbook, so that a whole group costs about ten runs of pytest.
+koan goes into the n-th workbook, so that a whole book costs about twenty runs of pytest.
 """
 
 from __future__ import annotations
