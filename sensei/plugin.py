@@ -31,7 +31,7 @@ MARKERS = (
     "gpu: needs a CUDA device; asleep without one",
     "timeout(seconds): the longest this koan may take",
     "slow: takes more than a second",
-    "tour: part of the four-minute tour of the five primitives",
+    "tour(seconds): part of the four-minute tour of the five primitives, and its share of it",
     "needs(torch=..., python=..., package=..., platform=..., fork=True): asleep without these",
 )
 

@@ -112,7 +112,9 @@ def card(judgement: Judgement, koan: Koan, source: str) -> RenderableType:
         code = code_around(source, judgement.line)
     else:
         lesson = Text(" ".join(koan.lesson.split()))
-        parts += [Text(koan.name, style="bold"), Text(""), lesson]
+        tour = koan.mark("tour")
+        note = f"  {words.ON_TOUR.format(seconds=tour.args[0])}" if tour else ""
+        parts += [Text.assemble((koan.name, "bold"), (note, "dim")), Text(""), lesson]
         code = code_of(source, koan.name, judgement)
     parts.append(Text(""))
     if code is not None:

@@ -24,6 +24,7 @@ STYLES: dict[Verdict, str] = {
     "solved": "green",
 }
 
+ON_TOUR = "(a stop of the four-minute tour: about {seconds} s)"
 NEXT_CARD = "your next koan"
 ALL_SOLVED = "Every koan of this run is solved. Well walked."
 ALL_SOLVED_ELSEWHERE = "{open} more wait on the path: `pytest koans` shows the next one."

@@ -28,7 +28,7 @@ from sensei.book import Book
 from sensei.workbook import fill, write
 
 CARD = re.compile(
-    rf"^{words.NEXT_CARD}.*\n(?P<where>\S+:\d+) +(?P<verdict>.+)\n(?P<name>\w+)$", re.M
+    rf"^{words.NEXT_CARD}.*\n(?P<where>\S+:\d+) +(?P<verdict>.+)\n(?P<name>\w+)(  \(.*)?$", re.M
 )
 
 

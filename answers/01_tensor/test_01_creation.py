@@ -13,6 +13,7 @@ from torch import nn
 from sensei import answer, koan
 
 
+@pytest.mark.tour(15)
 @koan(
     claims=["A-2.1-05"],
     see="torch.tensor",

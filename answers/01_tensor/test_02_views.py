@@ -9,6 +9,7 @@ import torch
 from sensei import answer, koan
 
 
+@pytest.mark.tour(20)
 @koan(
     see="torch.Tensor.__getitem__",
     hint=[

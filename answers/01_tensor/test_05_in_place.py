@@ -3,11 +3,13 @@
 Documents: A 4.2
 """
 
+import pytest
 import torch
 
 from sensei import answer, koan
 
 
+@pytest.mark.tour(15)
 @koan(
     see="torch.Tensor.add_",
     hint=["Which lines write into memory x already had?", "Which line moves the name x?"],

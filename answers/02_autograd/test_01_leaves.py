@@ -10,6 +10,7 @@ from torch import nn
 from sensei import answer, koan
 
 
+@pytest.mark.tour(20)
 @koan(
     claims=["A-3.2-05"],
     see="torch.Tensor.is_leaf",

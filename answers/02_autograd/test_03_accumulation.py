@@ -11,6 +11,7 @@ import torch
 from sensei import answer, koan
 
 
+@pytest.mark.tour(20)
 @koan(
     claims=["A-3.1-13", "B-2-25"],
     see="torch.Tensor.grad",

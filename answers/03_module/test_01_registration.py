@@ -10,6 +10,7 @@ from torch import nn
 from sensei import answer, koan
 
 
+@pytest.mark.tour(20)
 @koan(
     claims=["A-1-01"],
     see="torch.nn.Linear",

@@ -5,6 +5,7 @@ Documents: A 4.5, B 1, B 5
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 from sensei import answer, koan
 
 
+@pytest.mark.tour(20)
 @koan(
     claims=["B-1-12", "B-5-01"],
     see="torch.nn.Module.train",

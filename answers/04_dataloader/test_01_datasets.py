@@ -18,6 +18,7 @@ from torch.utils.data import (
 from sensei import answer, koan
 
 
+@pytest.mark.tour(20)
 @koan(
     see="torch.utils.data.DataLoader",
     hint=[

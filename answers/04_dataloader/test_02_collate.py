@@ -34,6 +34,7 @@ class Batch(list):
         return process, "main thread" if in_main else "another thread"
 
 
+@pytest.mark.tour(20)
 @koan(
     claims=["A-3.4-22"],
     see="torch.utils.data.default_collate",

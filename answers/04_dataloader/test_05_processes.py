@@ -625,8 +625,7 @@ def test_who_moves_the_batch():
     assert torch.cat(batches).tolist() == table.tolist()
 
 
-@pytest.mark.needs(fork=True)
-@pytest.mark.needs(platform="linux")
+@pytest.mark.needs(fork=True, platform="linux")
 @koan(
     claims=["B-4-28"],
     see="torch.multiprocessing.set_sharing_strategy",
@@ -675,8 +674,7 @@ def test_another_way_of_sharing(monkeypatch):
     assert costs == answer([(40_000, 40), (40_000, 0)])
 
 
-@pytest.mark.needs(fork=True)
-@pytest.mark.needs(platform="linux")
+@pytest.mark.needs(fork=True, platform="linux")
 @koan(
     see="torch.Tensor.is_shared",
     hint=[

@@ -33,6 +33,7 @@ def number(tensor):
     return None if tensor is None else tensor.item()
 
 
+@pytest.mark.tour(30)
 @koan(
     claims=["A-2.1-08"],
     see="torch.optim.Optimizer.step",
@@ -160,6 +161,7 @@ def test_three_rounds_of_clearing():
     assert looks(set_to_none=False) == answer([None, 0.0, 0.0])
 
 
+@pytest.mark.tour(20)
 @koan(
     claims=["A-3.5-12", "A-3.5-10", "A-2.1-11"],
     see="torch.nn.Module.zero_grad",

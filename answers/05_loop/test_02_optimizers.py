@@ -77,6 +77,7 @@ def test_the_whole_model():
     assert caught.type is answer(TypeError)
 
 
+@pytest.mark.tour(20)
 @koan(
     claims=["A-2.2-22", "A-3.5-09"],
     see="torch.optim.SGD",
