@@ -94,7 +94,8 @@ def koan(
         the key is a tuple of all of them, in order.
     right: other answers that must pass.
     claims: ids of the ledger that this koan teaches.
-    aliases: former names of this koan, so that an update finds a learner's answer.
+    aliases: former names of this koan, so that an update finds a learner's answer; as
+        group/file::name, if it stood in another file.
 
     Raises TypeError for any other keyword, when the book is imported.
     """

@@ -21,19 +21,12 @@ from sensei.guide import Counts, Guide
 from sensei.judge import deadline_of, in_company, judge, note_error, report, run_extra, seed
 from sensei.message import slip_in_form
 from sensei.nodes import ExtraItem, GroupDir, KoanFile, KoanItem
+from sensei.options import MARKERS, add_options
 from sensei.records import Koan
 from sensei.shelf import SHELF, Shelf
 from sensei.state import State, load
 from sensei.supervise import FORKS_SAFELY
 from sensei.verdict import Judgement, hint_step
-
-MARKERS = (
-    "gpu: needs a CUDA device; asleep without one",
-    "timeout(seconds): the longest this koan may take",
-    "slow: takes more than a second",
-    "tour(seconds): part of the four-minute tour of the five primitives, and its share of it",
-    "needs(torch=..., python=..., package=..., platform=..., fork=True): asleep without these",
-)
 
 
 @dataclass
@@ -56,37 +49,8 @@ class Run:
 RUN = pytest.StashKey[Run]()
 
 
-# options ------------------------------------------------------------------------------------------
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("koans", "torch-koans")
-    group.addoption(
-        "--reveal",
-        action="store_true",
-        help="show pytest's own failure report, with the values of both sides",
-    )
-    group.addoption(
-        "--document",
-        metavar="SECTION",
-        help="only koans that teach a section of the articles: A-4.2, say, or B",
-    )
-    group.addoption(
-        "--device", metavar="DEVICE", help="the `device` fixture: cuda if present, else cpu"
-    )
-    group.addoption(
-        "--deadline",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="the longest a koan may take (default: 60); its own timeout mark may say less",
-    )
-    group.addoption(
-        "--isolate",
-        choices=("fork", "none"),
-        help="run each koan in a process of its own (fork) or all in this one (none); by "
-        "default in one of its own, which those that passed before may share (Linux)",
-    )
+    add_options(parser)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import watchfiles
 from rich.console import RenderableType
@@ -22,15 +20,15 @@ from rich.text import Text
 
 from sensei import checking, learner, words
 from sensei import report as screen
-from sensei.editor import editor_command
 from sensei.guide import new_state
 from sensei.keyboard import Keyboard
 from sensei.learner import say
-from sensei.paint import fit, paint_stdout
+from sensei.paint import paint_stdout
+from sensei.pressed import Keys
 from sensei.standing import Seen, Standing, look
 from sensei.state import load, save
 from sensei.verdict import Judgement
-from sensei.workbook import Workbook, WorkbookError
+from sensei.workbook import Workbook
 
 TICK = 50  # milliseconds that the loop waits for a change of files
 SETTLE = 20  # milliseconds of quiet after which a save is over
@@ -82,7 +80,7 @@ class Loop:
         self.check: checking.Check | None = None
         self.current: str | None = None
         self.just_solved: str | None = None  # stays on the screen until somebody goes on
-        self.answering: Callable[[str], None] | None = None  # what the next key is for
+        self.hands = Keys(self)
         self.going = True
 
     def run(self, changes: Iterator[set[tuple[watchfiles.Change, str]]]) -> None:
@@ -90,7 +88,7 @@ class Loop:
         self.start_check(self.standing.stale(self.files))
         for changed in changes:
             for key in self.keyboard.read():
-                self.press(key)
+                self.hands.press(key)
             if not self.going:
                 return
             if changed:
@@ -182,6 +180,22 @@ class Loop:
         shown = self.standing.verdicts.get(self.current or self.just_solved or "")
         save(root, new_state(state, list(found), now, shown))
 
+    # where one stands ----------------------------------------------------------------------------
+
+    def at_hand(self) -> str | None:
+        return self.current or self.just_solved
+
+    def go_on(self) -> None:
+        """To the next koan that is not solved. The one at hand may be skipped."""
+        self.current = self.standing.next_after(self.just_solved or self.current)
+        self.just_solved = None
+        self.look_again()
+        self.draw()
+        self.start_check(self.standing.stale(self.files), self.current)
+
+    def quit(self) -> None:
+        self.going = False
+
     # the screen -----------------------------------------------------------------------------------
 
     def tell(self, found: Sequence[Judgement], before: dict[str, Judgement | None]) -> None:
@@ -196,7 +210,7 @@ class Loop:
         """The whole screen, anew: a card, or the koan that was just solved."""
         if not self.drawn:
             return
-        self.answering = None
+        self.hands.answering = None
         state = load(self.workbook.root)
         groups = screen.group_counts(
             list(self.standing.verdicts.values()), self.workbook.book.totals(), state.solved
@@ -231,128 +245,3 @@ class Loop:
         from rich.console import Console
 
         Console(file=sys.stdout).clear()
-
-    # the keys -------------------------------------------------------------------------------------
-
-    def press(self, key: str) -> None:
-        if self.answering is not None and key != "quit":
-            answering, self.answering = self.answering, None
-            answering(key)
-            return
-        actions: dict[str, Callable[[], None]] = {
-            "quit": self.quit,
-            "q": self.quit,
-            "enter": self.enter,
-            "n": self.go_on,
-            "h": lambda: self.say_below(learner.hint),
-            "p": self.peek,
-            "d": self.docs,
-            "l": self.list,
-            "r": self.reset,
-            "e": self.edit,
-        }
-        if key in actions:
-            actions[key]()
-
-    def quit(self) -> None:
-        self.going = False
-
-    def enter(self) -> None:
-        """Go on after a pass; otherwise judge again, even if no change was seen."""
-        if self.just_solved:
-            self.go_on()
-        else:
-            self.look_again()
-            self.start_check(self.standing.stale(self.files), self.current)
-
-    def go_on(self) -> None:
-        """To the next koan that is not solved. The one at hand may be skipped."""
-        self.current = self.standing.next_after(self.just_solved or self.current)
-        self.just_solved = None
-        self.look_again()
-        self.draw()
-        self.start_check(self.standing.stale(self.files), self.current)
-
-    def at_hand(self) -> str | None:
-        return self.current or self.just_solved
-
-    def say_below(self, command: Callable[[Workbook, str], int]) -> None:
-        """Show what a command prints, under the card."""
-        koan_id = self.at_hand()
-        if koan_id:
-            self.draw(Text(_output(lambda: command(self.workbook, koan_id))))
-
-    def peek(self) -> None:
-        if not self.current:
-            return
-        name = self.current.partition("::")[2]
-
-        def answered(key: str) -> None:
-            if key == "y":
-                self.say_below(lambda book, koan_id: learner.peek(book, koan_id, yes=True))
-            else:
-                self.draw(Text(words.PEEK_KEPT))
-
-        self.ask(words.PEEK_ASKS.format(name=name), answered)
-
-    def reset(self) -> None:
-        koan_id = self.at_hand()
-        if not koan_id:
-            return
-
-        def answered(key: str) -> None:
-            if key == "y":
-                self.say_below(lambda book, one: learner.reset_koans(book, [one]))
-            else:
-                self.draw()
-
-        self.ask(words.WATCH_RESET.format(name=koan_id.partition("::")[2]), answered)
-
-    def ask(self, question: str, answered: Callable[[str], None]) -> None:
-        self.draw(Text(question, style="bold"))
-        self.answering = answered
-
-    def docs(self) -> None:
-        koan_id = self.at_hand()
-        if koan_id:
-            with self.keyboard.at_rest():
-                learner.docs(self.workbook, koan_id)
-            self.draw()
-
-    def list(self) -> None:
-        with self.keyboard.at_rest():
-            try:
-                text = input(words.WATCH_SEARCH).strip()
-            except EOFError:
-                text = ""
-        self.clear()
-        learner.list_koans(self.workbook, None, text)
-        say(words.WATCH_KEYS_BACK)
-        self.answering = lambda _: self.draw()
-
-    def edit(self) -> None:
-        koan_id = self.at_hand()
-        if not koan_id:
-            return
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        verdict = self.standing.verdicts.get(koan_id)
-        line = screen.marked_line(verdict) if verdict else 1
-        path = self.workbook.root / koan_id.partition("::")[0]
-        problem = ""
-        with self.keyboard.at_rest():
-            try:
-                subprocess.run(editor_command(editor, path, line))
-            except (OSError, ValueError) as error:
-                problem = words.WATCH_NO_EDITOR.format(editor=editor, error=error)
-        self.draw(*([Text(problem)] if problem else []))
-
-
-def _output(work: Callable[[], int]) -> str:
-    """What a command prints, as text."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        try:
-            work()
-        except WorkbookError as error:
-            print(error)
-    return fit(printed.getvalue().rstrip("\n"), getattr(sys.stdout, "encoding", None) or "utf-8")
