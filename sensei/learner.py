@@ -77,7 +77,10 @@ def why(workbook: Workbook, target: str | None) -> int:
     state = load(workbook.root)
     koan = _last_solved(workbook, state) if target is None else None
     koan = koan or one_koan(workbook, state, target)
-    if koan.id not in state.solved:
+    sleep = sleep_of(koan)
+    if sleep is not None:  # nobody can solve it here, and its reason may be read
+        say(words.WHY_ASLEEP.format(name=koan.name, reason=sleep.reason))
+    elif koan.id not in state.solved:
         say(words.WHY_FIRST.format(name=koan.name))
         return 1
     paint_stdout([_head(koan), Padding(Text(koan.why), (0, 0, 0, 2))])

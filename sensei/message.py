@@ -163,7 +163,8 @@ WRITERS: dict[Verdict, Callable[[Judgement, Koan], list[tuple[str, str]]]] = {
 
 def _error(ran: Ran) -> list[tuple[str, str]]:
     """A real error, cut to the learner's own lines and the first words of its message."""
-    lines = [("code", f"line {number}: {text}") for number, text in ran.error_lines]
+    # A comprehension is a frame of its own: its line would stand there twice.
+    lines = [("code", f"line {n}: {text}") for n, text in dict.fromkeys(ran.error_lines)]
     short = ran.error_message.split("Full diff")[0]  # pytest adds it where CI is set
     told = [line for line in short.split("\n") if line.strip()]
     told = [line for line in told if not line.strip().startswith(NOISE)]
@@ -174,7 +175,7 @@ def _error(ran: Ran) -> list[tuple[str, str]]:
 
 
 # Lines of pytest's explanation that tell a learner nothing.
-NOISE = ("Use -v", "+  where <", "+    where <", "...Full output")
+NOISE = ("Use -v", "+  where <", "+    where <", "+  and   <", "+    and   <", "...Full output")
 
 
 def _printed(ran: Ran) -> list[tuple[str, str]]:

@@ -117,6 +117,7 @@ NOTHING_HERE = "(delete these lines)"
 PEEK_KEPT = "Good. It stays hidden."
 PEEK_NEEDS_YES = "`koans peek` asks first; without a terminal say `koans peek --yes`."
 WHY_FIRST = "{name} is not solved yet. Its reason comes with the answer."
+WHY_ASLEEP = "{name} sleeps here ({reason}). So you may read its reason:"
 RESET_DONE = "{id} is as it was given. Your old file: {backup}"
 RESET_NEW = "{path} was missing; it is back, as it was given."
 INIT_NOT_EMPTY = (

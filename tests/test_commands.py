@@ -178,3 +178,13 @@ def test_help_names_every_command(desk: MakeDesk) -> None:
     output = desk().koans("--help").stdout
     for name in ("hint", "peek", "why", "docs", "list", "reset", "build", "check", "new", "prove"):
         assert f"\n    {name} " in output
+
+
+def test_the_reason_of_a_koan_that_sleeps_may_be_read(desk: MakeDesk) -> None:
+    text = SMALL.replace(
+        '@koan(\n    see="torch.full"',
+        '@pytest.mark.needs(package="no_such")\n@koan(\n    see="torch.full"',
+    )
+    done = desk(text).koans("why", "test_twos")
+    assert done.returncode == 0 and "sleeps here" in done.stdout
+    assert "full, or ones times two." in done.stdout
