@@ -166,13 +166,16 @@ def _error(ran: Ran) -> list[tuple[str, str]]:
     # A comprehension is a frame of its own: its line would stand there twice.
     lines = [("code", f"line {n}: {text}") for n, text in dict.fromkeys(ran.error_lines)]
     short = ran.error_message.split("Full diff")[0]  # pytest adds it where CI is set
+    short = ANSI.sub("", short)  # torch.load prints some of its words in bold
     told = [line for line in short.split("\n") if line.strip()]
     told = [line for line in told if not line.strip().startswith(NOISE)]
     if any(line.startswith("Original Traceback") for line in told):  # of a DataLoader's worker
         told = [told[0], told[-1]]
-    message = "\n".join(re.sub(r" at 0x[0-9a-f]+", "", line)[:300] for line in told[:3])
+    message = "\n".join(re.sub(r" at 0x[0-9a-f]+", "", line)[:300] for line in told[:4])
     return [*lines, ("code", f"{ran.error_type}: {message}".rstrip(": "))]
 
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 # Lines of pytest's explanation that tell a learner nothing.
 NOISE = ("Use -v", "+  where <", "+    where <", "+  and   <", "+    and   <", "...Full output")

@@ -62,7 +62,7 @@ def test_five_neighbours():
             "Some think bfloat16 is float16 and more. It pays for its reach."
         ),
         ("['large', 'small']", "['count', 'nearly one']"): (
-            "The choice is seen. The b does not stand for the fine one."
+            "You see that each has a strength of its own. Which one shares float32's reach?"
         ),
         (
             "['small', 'count', 'nearly one']",
@@ -245,8 +245,8 @@ def test_a_float_that_numpy_does_not_know():
         "Minus infinity fits everywhere. But what is the softmax of a row that has nothing else?",
     ],
     why=(
-        "torch.finfo(dtype).min is the lowest finite number, -65504 in float16. It is below every "
-        "score of that dtype, and a row of it has equal weights, where a row of -inf has nan. "
+        "torch.finfo(dtype).min is the lowest finite number, -65504 in float16. No "
+        "score of that dtype is lower, and a row of it gets equal weights, not nan as with -inf. "
         "Ask the dtype, and the line is right for all of them."
     ),
     wrong={
@@ -309,12 +309,12 @@ def test_a_score_below_all_others():
     ],
     why=(
         "2**16 times larger, 1e-8 is an ordinary float16, and 0.25 still fits. The gradient of w "
-        "is float32 again, so the way back loses nothing. This is all that GradScaler does, apart "
-        "from finding a good scale."
+        "is float32 again, so the way back loses nothing. GradScaler does the same, and looks for "
+        "a good scale as it goes."
     ),
     wrong={
         "(grad,) = torch.autograd.grad(loss, w)\nreturn grad": (
-            "Two of the gradients were already zero when they arrived."
+            "Print it: some gradients are already zero when they arrive."
         ),
         "(grad,) = torch.autograd.grad(loss, w)\nreturn grad * 2.0**16 / 2.0**16": (
             "What is zero stays zero. The help must come before the way, not after it."

@@ -273,32 +273,59 @@ def test_a_device_in_the_wrong_form():
     claims=["A-5.1-01"],
     see="torch.amp.autocast",
     hint=[
-        "The old name still exists and still works. It only says something first.",
-        "Python has several warnings for what will go away. One is hidden from most users.",
+        "A block is for one kind of device. For which kind is this one, and where is the data?",
+        "Today there is one name for all devices, and the device is its first argument.",
+        "Print what you get told: a name for the CPU alone is an old one, too.",
     ],
     why=(
-        "Since 2.4 the name is deprecated, and the warning is a FutureWarning, which every user "
-        "sees. Write torch.autocast('cuda'), and torch.amp.GradScaler('cuda') for the scaler: one "
-        "name for all devices."
+        "A block for cuda leaves operations on the CPU alone. Since torch 2.4 the names in "
+        "torch.cuda.amp and torch.cpu.amp are deprecated: write torch.autocast(device_type), and "
+        "with x.device.type the line follows the data. torch.amp.autocast is the same class."
     ),
     wrong={
-        "DeprecationWarning": (
-            "The natural one. But Python hides it from users, and this one is meant for them."
+        "with torch.cpu.amp.autocast(dtype=torch.bfloat16):\n    return layer(x)": (
+            "The right device, and the product is small. But this name is as old as the other."
         ),
-        "AttributeError": "It would be if the name were gone. It is still there.",
-        "UserWarning": ("Without a GPU such a warning comes as well. Another one comes before it."),
+        "with torch.autocast('cuda', dtype=torch.bfloat16):\n    return layer(x)": (
+            "The name is the one of today. The device is not the one of the data."
+        ),
+        "return layer(x).bfloat16()": (
+            "The result has the dtype. But the work was done in float32, and nothing was saved."
+        ),
+        "return layer.bfloat16()(x.bfloat16())": (
+            "The work is done in bfloat16. But now the weights have changed as well."
+        ),
     },
+    right=[
+        "with torch.amp.autocast('cpu', dtype=torch.bfloat16):\n    return layer(x)",
+        "with torch.autocast(x.device.type, dtype=torch.bfloat16):\n    return layer(x)",
+        "with torch.autocast('cpu'):\n    return layer(x)",
+    ],
 )
-def test_a_name_from_an_old_tutorial():
-    """Many tutorials write torch.cuda.amp.autocast. In a test run, all warnings are errors.
+def test_a_block_from_an_old_tutorial():
+    """This block was written for a GPU, long ago. Here all is on the CPU. Repair the marked lines.
 
-    Which one stops this line?
+    The layer shall work in bfloat16, and PyTorch shall have nothing to warn about.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(Exception) as caught:
-            torch.cuda.amp.autocast()
-    assert caught.type is answer(FutureWarning)
+
+    def run(layer, x):
+        # answer:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return layer(x)
+        # given:
+        # with torch.cuda.amp.autocast(dtype=torch.bfloat16):
+        #     return layer(x)
+        # end
+
+    for pair, rounded in [([515.0, 512.0], 4.0), ([1030.0, 1024.0], 8.0)]:
+        layer = nn.Linear(2, 1, bias=False)
+        layer.load_state_dict({"weight": torch.tensor([[1.0, -1.0]])})
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            y = run(layer, torch.tensor(pair))
+        assert [y.dtype, y.item(), y.requires_grad] == [torch.bfloat16, rounded, True]
+        assert layer.weight.dtype is torch.get_default_dtype()
+        assert len(told) == 0
 
 
 @koan(

@@ -117,7 +117,7 @@ def test_work_handed_to_a_thread():
         "[torch.float32, torch.float32]": (
             "The .float() is obeyed. But then comes a product, and who is watching?"
         ),
-        "[torch.bfloat16, torch.float32]": "Which of the two calls of backward() stands in the block?",
+        "[torch.bfloat16, torch.float32]": "Which of the two calls of backward() is in the block?",
     },
     right=["[torch.float, torch.bfloat16]"],
 )
@@ -147,7 +147,7 @@ def test_a_product_on_the_way_back():
     ],
     why=(
         "The copies are now made with a history, even under no_grad, so both gradients arrive. "
-        "It was not always so: up to torch 2.9 the copies kept from no_grad had none, and the "
+        "It was not always so: for years the copies kept from no_grad had none, and the "
         "weights got no gradient. Old code writes torch.clear_autocast_cache() between the calls."
     ),
     wrong={

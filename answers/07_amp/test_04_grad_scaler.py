@@ -117,8 +117,8 @@ def test_a_scaler_that_is_switched_off():
     ],
     why=(
         "One inf or nan anywhere, and optimizer.step() is not called at all. No weight moves, no "
-        "momentum is made, and Adam would not count a step. The half of a step is a step in "
-        "another direction; the scaler takes none."
+        "momentum is made, and Adam would not count a step. Half a step would be a step in "
+        "another direction. So it is the whole step or none."
     ),
     wrong={
         "[1.0, 0.0, 1]": (

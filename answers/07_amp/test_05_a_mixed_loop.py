@@ -320,35 +320,38 @@ def test_four_loops_and_a_tiny_gradient():
 @koan(
     see="torch.amp.GradScaler",
     hint=[
-        "Is it meant for those who write libraries, or for those who run a program?",
-        "Python hides one kind of warning from users by default. PyTorch wants to be heard here.",
+        "A warning has a category, and a category is a kind of exception.",
+        "Python hides one kind of warning from most users. This one they are meant to see.",
     ],
     why=(
-        "The old names still work, and each announces its end with a FutureWarning, the kind that "
-        "Python shows to everybody (a DeprecationWarning it mostly hides). Write "
+        "The old names still work, and each announces its end with a FutureWarning: the kind that "
+        "Python shows to everybody, while it mostly hides a DeprecationWarning. Write "
         "torch.amp.GradScaler('cuda') and torch.autocast('cuda'): the device became an argument."
     ),
     wrong={
-        "[DeprecationWarning, DeprecationWarning]": (
-            "The usual kind for such news. But Python does not show it to most users."
+        "DeprecationWarning": (
+            "The usual kind for such news. But it is made for those who write libraries, and "
+            "Python does not show it to most users."
         ),
-        "[UserWarning, UserWarning]": "There is a more exact kind for what is going to end.",
-        "[]": "Some books still use them as today's names. They work, but not in silence.",
-        "[PendingDeprecationWarning, PendingDeprecationWarning]": "The time of mere plans is over.",
+        "UserWarning": "There is a more exact kind for what is going to end.",
+        "AttributeError": "The names are still there, in torch.cuda.amp.",
+        "PendingDeprecationWarning": "The time of mere plans is over.",
+        "RuntimeWarning": "Nothing odd happens while it runs. It is the name that is old.",
     },
 )
 def test_two_names_from_yesterday():
-    """Many tutorials have these two names. Both still work, but something is heard.
+    """Many tutorials use these two names. They still work, but not where warnings are errors.
 
-    Write the list of the warnings' categories.
+    Which exception does each of them raise here?
     """
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        scaler = torch.cuda.amp.GradScaler(enabled=False)
-        region = torch.cuda.amp.autocast(enabled=False)
-    assert isinstance(scaler, torch.amp.GradScaler)
-    assert isinstance(region, torch.autocast)
-    assert [warning.category for warning in heard] == answer([FutureWarning, FutureWarning])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(Exception) as caught:
+            torch.cuda.amp.GradScaler(enabled=False)
+        with pytest.raises(Exception) as another:
+            torch.cuda.amp.autocast(enabled=False)
+    assert another.type is caught.type
+    assert caught.type is answer(FutureWarning)
 
 
 @koan(
@@ -435,7 +438,7 @@ def test_dtypes_there_and_back():
     see="torch.amp.GradScaler.state_dict",
     hint=[
         "A loss on the GPU is multiplied. Where does the product live?",
-        "A checkpoint should open on any machine. What would you put into it?",
+        "The state_dict should open on any machine. What would you put into it?",
     ],
     why=(
         "With CUDA, GradScaler() is enabled. It keeps its scale as a tensor beside the loss, so "
@@ -575,6 +578,14 @@ def test_a_slope_too_small_for_half():
         "clip_grad_norm_(net.parameters(), 1.0)\n"
         "scaler.step(optimizer)": "The second batch will be refused: the round was never closed.",
         "optimizer.zero_grad()\n"
+        'with torch.autocast("cpu"):\n'
+        "    loss = F.mse_loss(net(x), y)\n"
+        "scaler.scale(loss).backward()\n"
+        "scaler.unscale_(optimizer)\n"
+        "clip_grad_norm_(net.parameters(), 1.0)\n"
+        "scaler.step(optimizer)\n"
+        "scaler.update()": "On the CPU, autocast prefers another 16-bit dtype. Say which you want.",
+        "optimizer.zero_grad()\n"
         "loss = F.mse_loss(net(x), y)\n"
         "scaler.scale(loss).backward()\n"
         "scaler.unscale_(optimizer)\n"
@@ -634,8 +645,8 @@ def test_write_a_mixed_step():
     for net in (nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))):
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-        weight, x = next(net.parameters()), torch.linspace(-1, 1, 12).view(4, 3)
-        for x, goal in [(x, 9.0), (x, 0.2), (x, 1e9), (x + 1, 0.2)]:
+        weight, inputs = next(net.parameters()), torch.linspace(-1, 1, 12).view(4, 3)
+        for x, goal in zip((inputs, inputs, inputs, inputs + 1), (9.0, 0.2, 1e9, 0.2)):
             seen, y = [], net(x).detach() + goal
             wanted = list(net.parameters()) if goal > 10 else in_float32(net, x, y)
             wanted = [p.detach().clone() for p in wanted]
