@@ -6,6 +6,7 @@ torch imports parts of itself when they are first used, which may take a second.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -27,10 +28,23 @@ def new_modules() -> Iterator[list[str]]:
             found.append(name)
 
 
+@contextmanager
+def _clock_stopped() -> Iterator[None]:
+    """Where a koan runs in this process, its deadline waits while we import for it."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    left, again = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left, again)
+
+
 def import_quietly(names: list[str]) -> None:
     """Import modules that a child needed, so that the next child finds them here."""
     for name in names:
-        with suppress(Exception), warnings.catch_warnings():
+        with suppress(Exception), warnings.catch_warnings(), _clock_stopped():
             warnings.simplefilter("ignore")
             if name not in sys.modules:
                 importlib.import_module(name)

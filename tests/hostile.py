@@ -204,7 +204,7 @@ CASES = [
     Case("megabytes printed", inside("print('x' * 20_000_000)"), {}, ""),
     Case(
         "printing without end",
-        inside("while True:", "    print('x' * 1000)"),
+        inside("while True:", "    print('x' * 10**6)"),
         twos("not yet"),
         "File too large",  # a child may write 64 MB
         here=(twos("stopped"), "Stopped after"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sensei import processes, supervise
+from sensei import late, processes, supervise
 from sensei.supervise import Child, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
@@ -132,3 +132,20 @@ def test_the_sockets_of_multiprocessing_go_too() -> None:
         return multiprocessing.util.get_temp_dir()
 
     assert not os.path.exists(run(work, 10).answer)
+
+
+def test_imports_of_ours_stop_the_clock_of_a_koan(tmp_path: Any, monkeypatch: Any) -> None:
+    """Cut off in the middle, torch could not be imported again in this process."""
+    (tmp_path / "takes_its_time.py").write_text("import time\ntime.sleep(0.5)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rang: list[float] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rang.append(time.monotonic()))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        late.import_quietly(["takes_its_time"])
+        assert rang == [] and "takes_its_time" in sys.modules
+        time.sleep(0.4)
+        assert len(rang) == 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
