@@ -33,6 +33,8 @@ from sensei.trees import (
     without_strings,
 )
 
+EMPTY_REGION = "nothing stands under this line; write at least one line there (`pass` will do)"
+
 State = Literal["filled", "open", "altered", "missing", "twice"]
 
 
@@ -75,6 +77,9 @@ def read_copy(data: bytes | str, chapter: Chapter) -> FileReading:
         line = raw[: error.start].count(b"\n") + 1
         return FileReading(error="this line is not UTF-8 text", error_line=line)
     except SyntaxError as error:
+        empty = next((start for start, end in region_lines(text) if end == start + 1), 0)
+        if empty and "indented block" in error.msg:
+            return FileReading(error=EMPTY_REGION, error_line=empty)
         return FileReading(error=error.msg, error_line=error.lineno or 1)
     except (ValueError, RecursionError, MemoryError):
         return FileReading(error="this file is too deeply nested to read", error_line=1)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sensei.book import Book, packaged_root
 from sensei.compare import FileReading, read_copy
 from sensei.parse import parse_chapter
 from sensei.records import Chapter
@@ -362,3 +363,13 @@ def test_line_ends_and_a_byte_order_mark_do_not_matter(chapter: Chapter) -> None
 )
 def test_same_answer(mine: str, other: str, same: bool) -> None:
     assert same_answer(mine, other) is same
+
+
+def test_a_region_that_was_emptied_in_a_body() -> None:
+    """Python speaks of an indented block; the learner of the lines they took out."""
+    text = "def test_a():\n    def f():\n        # your turn:\n        # end\n    assert f()\n"
+    chapter = next(iter(Book(packaged_root()).chapters))
+    reading = read_copy(text, chapter)
+    assert reading.error_line == 3 and "write at least one line" in reading.error
+    reading = read_copy(text.replace("# end", "(\n        # end"), chapter)
+    assert "at least one line" not in reading.error
