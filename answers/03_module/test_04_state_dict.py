@@ -3,6 +3,7 @@
 Documents: A 3.3, A 4.3
 """
 
+import io
 import zipfile
 
 import pytest
@@ -557,6 +558,40 @@ def test_a_file_from_a_machine_with_a_hundred_gpus(tmp_path):
         except RuntimeError:
             failed.append(name)
     assert failed == answer(["plain", "from 0"])
+
+
+@koan(
+    see="torch.load",
+    hint=[
+        "With mmap=True nothing is read at first. A weight is fetched when it is used.",
+        "Where would the second call fetch a weight from?",
+        "The argument has a right type, and still it cannot be used together with mmap.",
+    ],
+    why=(
+        "mmap=True leaves the weights on the disk and reads what is used, so a checkpoint may be "
+        "larger than the memory. For that the system needs a file. Bytes in memory have none, "
+        "and torch.load says so with a ValueError. The sum of the first call is 6."
+    ),
+    wrong={
+        ("6.0", "TypeError"): "torch.load takes such buffers every day; only not with mmap.",
+        ("6.0", "OSError"): "The system was never asked: there is no file to ask for.",
+        ("0.0", "ValueError"): "What is not read yet is not zero. It is read when it is needed.",
+    },
+    right=[("6", "ValueError")],
+)
+def test_weights_that_stay_on_the_disk(tmp_path):
+    """One checkpoint, as a file and as bytes from the network. mmap=True leaves the weights on
+    the disk until they are used.
+
+    Predict the sum, and the exception of the line in the with-block.
+    """
+    path = tmp_path / "weights.pt"
+    torch.save({"weight": torch.tensor([1.0, 2.0, 3.0])}, path)
+    received = io.BytesIO(path.read_bytes())
+    assert torch.load(path, mmap=True)["weight"].sum() == answer(6.0)
+    with pytest.raises(Exception) as caught:
+        torch.load(received, mmap=True)
+    assert caught.type is answer(ValueError)
 
 
 @koan(

@@ -47,6 +47,7 @@ def test_five_neighbours():
 
 
 @koan(
+    claims=["A-5.1-14"],
     see="torch.Tensor.bfloat16",
     hint=[
         "Both have 16 bits. Some say how far a number reaches, the others how fine it is.",

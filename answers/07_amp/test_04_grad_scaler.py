@@ -3,6 +3,7 @@
 Documents: A 5.1
 """
 
+import pytest
 import torch
 from torch import nn
 
@@ -67,6 +68,47 @@ def test_a_gradient_before_and_after_the_step():
     scaler.step(optimizer)
     seen.append(weight.grad.item())
     assert seen == answer([6.0, 196608.0, 3.0])
+
+
+@koan(
+    see="torch.amp.GradScaler.step",
+    hint=[
+        "scale() does more than multiply: at its first call the scaler makes its number.",
+        "Blank 1: step() finds that something was left out, and says so in Python's own way of "
+        "saying that this must never happen.",
+        "Blank 2: did step() reach the optimizer before it complained?",
+    ],
+    why=(
+        "The scaler makes its scale at the first call of scale(). step() asserts that there is "
+        "one, so a forgotten scale() is an AssertionError, before the optimizer is called. Once "
+        "a scale is there, nothing notices a loss that was not scaled: its gradients are divided "
+        "by 65536 all the same."
+    ),
+    wrong={
+        ("RuntimeError", "2.0"): (
+            "Calls in a wrong order are a RuntimeError later on. Here there is no scale yet."
+        ),
+        ("ValueError", "2.0"): "No value is wrong. Something that must be there is not.",
+        ("AssertionError", "1.7"): (
+            "That is the step of SGD on the bare gradient. Did the scaler come so far?"
+        ),
+        ("AssertionError", "2.0 - 0.3 / 65536"): (
+            "A step divided by 65536 would need a scale. Is there one?"
+        ),
+    },
+    right=[("AssertionError", "2")],
+)
+def test_the_loss_that_was_never_scaled():
+    """The very first step, and scale() was forgotten. Which exception does step() raise, and
+    what is the weight afterwards?"""
+    weight = nn.Parameter(torch.tensor(2.0))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    (weight * 3).backward()
+    with pytest.raises(Exception) as caught:
+        scaler.step(optimizer)
+    assert caught.type is answer(AssertionError)
+    assert weight.item() == answer(2.0)
 
 
 @koan(

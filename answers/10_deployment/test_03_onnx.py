@@ -1,0 +1,340 @@
+"""ONNX: a translation, operator by operator, for runtimes that know nothing of PyTorch.
+
+Documents: B 5
+"""
+
+import contextlib
+import io
+import logging
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sensei import answer, koan
+
+
+def to_onnx(model, x, opset=18, **options):
+    """PyTorch's ONNX exporter, without what it prints and warns about on the way."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            options |= {"opset_version": opset, "verbose": False}
+            return torch.onnx.export(model, (x,), **options).model_proto
+    finally:
+        logging.disable(before)
+
+
+def operators(proto):
+    """The ONNX operators of a translated model, in order."""
+    return [node.op_type for node in proto.graph.node]
+
+
+def start(proto):
+    """A function that answers with onnxruntime: a tensor in, a tensor out, and no PyTorch."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    only = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=only)
+    (name,) = [value.name for value in session.get_inputs()]
+    return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
+
+
+@pytest.mark.needs(torch=">=2.9", package="onnxscript")
+@koan(
+    claims=["B-5-22"],
+    see="torch.onnx.export",
+    hint=[
+        "The translator sees operations, not modules. What does each of these three compute?",
+        "ONNX has an operator for a product of matrices plus a bias.",
+        "ONNX 18 knows no SiLU. It is x * sigmoid(x).",
+        "What does dropout do in eval mode?",
+    ],
+    why=(
+        "It is a translation: each operation becomes one operator of ONNX, or several, or none. "
+        "Linear is one, Gemm. SiLU has no word of its own in this version and takes two. Dropout "
+        "does nothing in eval mode, so nothing is left of it."
+    ),
+    wrong={
+        "['Linear', 'SiLU', 'Dropout']": (
+            "Some take it for another file format. ONNX has words of its own, and no modules."
+        ),
+        "['MatMul', 'Add', 'Sigmoid', 'Mul']": "For the first two ONNX has one word.",
+        "['Gemm', 'Sigmoid', 'Mul', 'Dropout']": "What would the last one do in eval mode?",
+        "['Gemm', 'SiLU']": "Not every operation has a word of its own over there.",
+    },
+)
+def test_three_layers_in_another_language():
+    """A small model in eval mode is exported to ONNX (opset 18). Which operators come out?
+
+    Names in order, out of: Add, Dropout, Gemm, Linear, MatMul, Mul, Sigmoid, SiLU.
+    """
+    net = nn.Sequential(nn.Linear(3, 4), nn.SiLU(), nn.Dropout(0.5)).eval()
+    assert operators(to_onnx(net, torch.ones(1, 3))) == answer(["Gemm", "Sigmoid", "Mul"])
+
+
+@pytest.mark.needs(torch=">=2.9", package="onnxscript")
+@koan(
+    claims=["B-5-23"],
+    see="torch.nn.BatchNorm2d",
+    hint=[
+        "In eval mode a batch norm multiplies each channel by a number and adds another.",
+        "What comes just before it multiplies, and adds, too.",
+        "How many tensors does a convolution with a bias store? Is there more to keep?",
+    ],
+    why=(
+        "aten::conv2d becomes Conv, and what batch norm does in eval mode fits into the "
+        "convolution's own weight and bias. So its four tensors are gone: do not look for them, "
+        "and do not look for the model's own numbers in what is left."
+    ),
+    wrong={
+        "(['Conv', 'BatchNormalization', 'Relu'], 6)": (
+            "One operator for each module would be correct. But can one of them be saved?"
+        ),
+        "(['Conv', 'Relu'], 6)": "If the norm is gone, who would need its tensors?",
+        "(['Conv', 'Relu'], 1)": "Where is that which the norm adds?",
+        "(['Conv', 'BatchNormalization', 'Relu'], 2)": "Then the norm would have no numbers.",
+    },
+)
+def test_a_norm_behind_a_convolution():
+    """Export a convolution (with a bias), its batch norm and a ReLU, in eval mode.
+
+    Which operators come out, and how many tensors are stored with them?
+    """
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
+    proto = to_onnx(net, torch.ones(1, 3, 8, 8))
+    found = operators(proto), len(proto.graph.initializer)
+    assert found == answer((["Conv", "Relu"], 2))
+
+
+@pytest.mark.needs(torch=">=2.9", package="onnxscript")
+@koan(
+    claims=["B-5-24"],
+    see="torch.lgamma",
+    hint=[
+        "Could it be put together from others, as x * sigmoid(x) is? If so, it is no obstacle.",
+        "Look at the list of ONNX operators. Two of these three have a word of their own, or two.",
+        "Which of them belongs to statistics more than to neural networks?",
+    ],
+    why=(
+        "lgamma is in no opset, and nobody wrote a translation for it: the export fails, and "
+        "names the node. Nothing of PyTorch is ever left in the file. Rewrite that line with "
+        "other operations, or hand the exporter a translation (custom_translation_table)."
+    ),
+    wrong={
+        "[]": "Some expect that PyTorch's own operation stays in the file. Who would run it?",
+        "['silu']": "It has no word of its own in this opset, and still can be said.",
+        "['erf']": "That one is needed for GELU, and ONNX has it.",
+        "['silu', 'lgamma']": "Take them one by one: which can be put together from others?",
+    },
+)
+def test_a_word_that_is_missing():
+    """Three operations in a row, and the export fails. Which of them does the error name?"""
+
+    class Chain(nn.Module):
+        def forward(self, x):
+            return torch.erf(torch.lgamma(F.silu(x)))
+
+    with pytest.raises(RuntimeError) as caught:
+        to_onnx(Chain(), torch.ones(3))
+    words = ["silu", "lgamma", "erf"]
+    assert [w for w in words if f"node %{w}" in str(caught.value.__cause__)] == answer(["lgamma"])
+
+
+@pytest.mark.needs(torch=">=2.9", package="onnxscript")
+@koan(
+    claims=["B-5-25", "B-5-27"],
+    see="torch.nn.Upsample",
+    hint=[
+        "ONNX has one operator for changing the size of pictures. What is left to say is how.",
+        "ONNX says linear where PyTorch says bilinear. What would it call bicubic?",
+        "The last layer is another thing: it has weights to learn.",
+    ],
+    why=(
+        "One Resize for each Upsample, with its mode: cubic is there since opset 11, with the "
+        "coefficient that PyTorch uses (-0.75). No layer has to be rewritten. ConvTranspose2d is "
+        "exported as well, but its weights are to be learned: it is no substitute in a trained "
+        "model."
+    ),
+    wrong={
+        "['refused']": (
+            "Some say that ONNX has no counterpart for bicubic. It has, since 2019. Which one?"
+        ),
+        "['Resize nearest', 'Resize linear', 'Resize nearest', 'ConvTranspose']": (
+            "Some say that bicubic must become nearest for ONNX. Nothing is replaced in silence."
+        ),
+        "['ConvTranspose', 'ConvTranspose', 'ConvTranspose', 'ConvTranspose']": (
+            "Some say that Upsample has to give way to ConvTranspose2d. Only one of these learns."
+        ),
+        "['Upsample nearest', 'Upsample linear', 'Upsample cubic', 'ConvTranspose']": (
+            "ONNX once had an operator of that name. It was replaced in opset 10."
+        ),
+    },
+)
+def test_four_ways_to_a_larger_picture():
+    """Some say that part of this cannot be exported. Which operators come out, with their modes?
+
+    A list of texts like "Pad constant"; or just ["refused"], if the export fails.
+    """
+    ways = [nn.Upsample(scale_factor=2, mode=mode) for mode in ("nearest", "bilinear", "bicubic")]
+    net = nn.Sequential(*ways, nn.ConvTranspose2d(1, 1, 2, stride=2)).eval()
+    found = ["refused"]
+    with contextlib.suppress(RuntimeError):
+        nodes = to_onnx(net, torch.ones(1, 1, 2, 2)).graph.node
+        modes = [[a.s.decode() for a in node.attribute if a.name == "mode"] for node in nodes]
+        found = [" ".join([node.op_type, *mode]) for node, mode in zip(nodes, modes)]
+    assert found == answer(["Resize nearest", "Resize linear", "Resize cubic", "ConvTranspose"])
+
+
+@pytest.mark.slow
+@pytest.mark.needs(torch=">=2.9", package="onnxscript")
+@koan(
+    claims=["B-5-29"],
+    see="torch.onnx.export",
+    hint=[
+        "The exporter's translations are written for one opset. From there it converts.",
+        "Resize learned cubic in opset 11. Can this model be said in opset 10 at all?",
+        "Would PyTorch rather stop, or go on and leave a line in the log?",
+    ],
+    why=(
+        "Asked for 10, it says in its log that it starts from 18 and tries to convert; that "
+        "cannot be done here, and 18 is what you get. Which opset a chip understands is a "
+        "property of its runtime: ask for it, and then look at what came, and compare answers."
+    ),
+    wrong={
+        "[10, 19]": "Some take the argument for a promise. Read opset_import of both.",
+        "['refused', 19]": "So it was with the older exporter. This one does not stop.",
+        "[11, 19]": "Cubic came with 11. But the exporter does not search for the lowest.",
+        "[19, 19]": "The second is as wished. The first starts from where the translations are.",
+    },
+)
+def test_a_chip_that_wants_opset_10():
+    """A chip understands opset 10 only, another one 19. The exporter's own translations are
+    written for opset 18.
+
+    A bicubic model is exported for both. Which opsets do the files have? Or "refused".
+    """
+    net, x, found = nn.Upsample(scale_factor=2, mode="bicubic").eval(), torch.ones(1, 1, 2, 2), []
+    for opset in (10, 19):
+        try:
+            found.append(to_onnx(net, x, opset=opset).opset_import[0].version)
+        except RuntimeError:
+            found.append("refused")
+    assert found == answer([18, 19])
+
+
+@pytest.mark.needs(torch=">=2.9", package="onnxruntime")
+@koan(
+    claims=["B-5-26"],
+    see="torch.nn.functional.interpolate",
+    hint=[
+        "Is the replacement needed at all? Look at the koan with the four ways.",
+        "Which model should the runtime agree with?",
+    ],
+    why=(
+        "Nothing had to be rewritten. Nearest repeats pixels, bicubic fits curves through "
+        "sixteen of them and may go beyond their range: the values differ everywhere, and a "
+        "model trained with one is not at home with the other. A layer behind it does not mend "
+        "that. If a chip lacks cubic, that is a limit of the chip."
+    ),
+    wrong={
+        "return nn.Upsample(scale_factor=2, mode='nearest')": (
+            "Some say that nearest is the way for ONNX. It exports, and gives other values."
+        ),
+        "own = nn.Conv2d(1, 1, 3, padding=1, bias=False)\n"
+        "nn.init.constant_(own.weight, 1 / 9)\n"
+        "return nn.Sequential(nn.Upsample(scale_factor=2, mode='nearest'), own)": (
+            "Some say that nearest and a layer of your own stand in for bicubic. Compare values."
+        ),
+        "return nn.Upsample(scale_factor=2, mode='bilinear')": (
+            "Smooth as well. But it weighs four pixels and not sixteen."
+        ),
+        "return nn.ConvTranspose2d(1, 1, 2, stride=2)": (
+            "Some put it in place of Upsample. Its weights have learned nothing yet."
+        ),
+    },
+    right=["return nn.Upsample(scale_factor=2, mode='bicubic')"],
+)
+def test_stairs_in_the_picture():
+    """Somebody took the bicubic upsampling out, "for ONNX", and the pictures have stairs now.
+
+    Repair the marked line: in onnxruntime, the model must answer as it was trained to.
+    """
+    trained = nn.Upsample(scale_factor=2, mode="bicubic", align_corners=False)
+
+    def model_for_onnx():
+        # answer:
+        return trained
+        # given:
+        # return nn.Sequential(nn.Upsample(scale_factor=2, mode="nearest"), nn.AvgPool2d(1))
+        # end
+
+    ask = start(to_onnx(model_for_onnx().eval(), torch.rand(1, 1, 4, 4)))
+    for _ in range(2):
+        x = torch.rand(1, 1, 4, 4)
+        torch.testing.assert_close(ask(x), trained(x), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.needs(torch=">=2.9", package="onnxruntime")
+@koan(
+    see="torch.onnx.export",
+    hint=[
+        "Three steps: the right mode, the export, and start(...) from the top of this file.",
+        "to_onnx hands other options on: dynamic_shapes is one, as for torch.export.",
+        "The file stands for itself: nothing of the model may run afterwards.",
+    ],
+    why=(
+        "eval, a dynamic batch, the translation, a runtime of its own: from here on neither the "
+        "class nor PyTorch's layers take part. Comparing with the model, as this koan does, is "
+        "the last step of every export (verify=True does it for you)."
+    ),
+    wrong={
+        "return start(to_onnx(model.eval(), example))": (
+            "The number of rows in the example was taken for a law."
+        ),
+        "return model.eval()": "That answers well, but in PyTorch, with the class.",
+        "shapes = ({0: torch.export.Dim('batch')},)\n"
+        "program = torch.export.export(model.eval(), (example,), dynamic_shapes=shapes)\n"
+        "return program.module()": "A fine program. But it runs in PyTorch.",
+        "shapes = ({1: torch.export.Dim('batch')},)\n"
+        "return start(to_onnx(model.eval(), example, dynamic_shapes=shapes))": (
+            "Which of the two dimensions counts the requests?"
+        ),
+    },
+    right=[
+        "batch = torch.export.Dim.AUTO\n"
+        "proto = to_onnx(model.eval(), example, dynamic_shapes=[{0: batch}])\n"
+        "return start(proto)",
+    ],
+)
+def test_write_the_way_out_of_pytorch():
+    """Write `deploy`: give back a function that answers batches of any size with onnxruntime. The
+    helpers at the top of the file are yours to use. PyTorch must not multiply any more."""
+    ran = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            ran.append(func.overloadpacket.__name__)
+            return func(*args, **(kwargs or {}))
+
+    def deploy(model, example):
+        # answer:
+        shapes = ({0: torch.export.Dim("batch")},)
+        return start(to_onnx(model.eval(), example, dynamic_shapes=shapes))
+        # end
+
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    ask = deploy(model, torch.randn(2, 3))
+    for size in (1, 2, 5):
+        x = torch.randn(size, 3)
+        with Watch():
+            y = ask(x)
+        torch.testing.assert_close(y, model.eval()(x).detach(), rtol=1e-3, atol=1e-4)
+        assert "addmm" not in ran
