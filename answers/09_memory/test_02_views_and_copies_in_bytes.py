@@ -49,7 +49,7 @@ def test_who_holds_the_memory():
     array live on? Write the names.
     """
     makers = {"view": lambda t: t[:1], "detach": lambda t: t.detach(), "mask": lambda t: t[t > 0]}
-    makers |= {"numpy": lambda t: t.numpy(), "address": lambda t: t.data_ptr()}
+    makers.update(numpy=lambda t: t.numpy(), address=lambda t: t.data_ptr())
 
     def lend(make):
         array = np.ones(8)
@@ -68,9 +68,8 @@ def test_who_holds_the_memory():
     claims=["A-3.1-07"],
     see="torch.Tensor.detach",
     hint=[
-        "The flag is a flag. Whom would it make hold the tensor?",
-        "One name for each tensor, and the names are deleted. Does an alias refer to the object, "
-        "or to its memory?",
+        "requires_grad is a flag in the tensor. Would a flag be a reference to it?",
+        "Does an alias refer to the tensor object, or to its memory?",
         "The memory has a count of its own. Is it zero?",
     ],
     why=(
@@ -84,149 +83,145 @@ def test_who_holds_the_memory():
             "Nobody adds one."
         ),
         "[0, 0, 0.0]": "The alias would read from memory that is gone. PyTorch never lets that be.",
-        "[0, 2, 6.0]": "An alias shares the memory. It does not hold the tensor object.",
+        "[0, 1, 6.0]": "An alias shares the memory. It does not hold the tensor object.",
+        "[1, 0, 6.0]": "One more count would have kept the object alive after `del`.",
     },
 )
-def test_a_flag_and_a_count():
-    """How many more references does `leaf` have than `plain`? Both names are deleted; how many of
-    the two tensor objects are alive?
+def test_the_memory_of_a_leaf():
+    """Some say a tensor that requires grad has one reference more, to guard its memory.
 
-    What is the sum that the alias reads?
+    How many more does `leaf` have than `plain`? After `del leaf`, how many leaves are alive?
+    And what is the sum of the alias then?
     """
-    plain, leaf = torch.ones(3), torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    plain = torch.tensor([1.0, 2.0, 3.0])
+    leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     more = sys.getrefcount(leaf) - sys.getrefcount(plain)
-    alive = weakref.WeakSet([plain, leaf])
-    aliases = [plain.detach(), leaf.detach()]
-    del plain, leaf
-    assert [more, len(alive), aliases[1].sum().item()] == answer([0, 0, 6.0])
+    alias = leaf.detach()
+    alive = weakref.WeakSet([leaf])
+    del leaf
+    assert [more, len(alive), alias.sum().item()] == answer([0, 0, 6.0])
 
 
 @koan(
     claims=["A-3.1-10"],
     see="torch.Tensor.data_ptr",
     hint=[
-        "Processors like to read many numbers at once, from an even place. Where would you start?",
+        "Processors like to read many numbers at once. From which places do they do it best?",
         "A view takes no place of its own. How many bytes is one number?",
+        "Does each small tensor get a page of 4096 bytes for itself?",
     ],
     why=(
         "PyTorch starts each CPU block at a multiple of 64 bytes, so two fresh tensors are never "
         "an odd number of bytes apart, and even one float takes such a place. A view starts "
-        "where its first element is."
+        "where its first element is, here 4 bytes later."
     ),
     wrong={
-        "[11, 24, 15]": (
+        "[[1], [1]]": (
             "Some show 140234567890123 for a tensor and 140234567890456 for its gradient. No "
             "tensor was ever there: neither float32 nor PyTorch could use such a place."
         ),
-        "[0, 12, 4]": "The gradient is not packed behind x. It has a block of its own.",
-        "[0, 0, 0]": "A view does not choose its place.",
-        "[0, 0, 1]": "Addresses count bytes, not elements.",
+        "[[1, 4], [1, 4]]": "A float32 asks for 4. PyTorch's allocator gives more.",
+        "[[1, 4, 16, 64], [1, 4, 16, 64]]": "A view does not choose its place.",
+        "[[1, 4, 16, 64, 4096], [1, 4]]": "So much room for each small tensor would be a waste.",
+        "[[1, 4, 16, 64], [1]]": "Addresses count bytes. How far away is the second number?",
     },
 )
-def test_what_is_left_after_sixty_four():
-    """Three addresses: of a fresh tensor on the CPU, of its gradient, of a view of it.
+def test_where_a_tensor_may_begin():
+    """Small tensors and their gradients have memory of their own. A view of each leaves out the
+    first number. Which of the five sizes divide every address of a tensor and of a gradient?
 
-    Divide each by 64. What are the remainders?
+    And which divide every address of a view?
     """
-    x = torch.ones(3, requires_grad=True)
-    x.sum().backward()
-    tensors = [x, x.grad, x[1:]]
-    assert [tensor.data_ptr() % 64 for tensor in tensors] == answer([0, 0, 4])
+    tensors = [torch.ones(size, requires_grad=True) for size in range(2, 50)]
+    for tensor in tensors:
+        tensor.sum().backward()
+    fresh = tensors + [tensor.grad for tensor in tensors]
+    found = []
+    for group in (fresh, [tensor[1:] for tensor in tensors]):
+        places = [tensor.data_ptr() for tensor in group]
+        found.append([n for n in (1, 4, 16, 64, 4096) if all(p % n == 0 for p in places)])
+    assert found == answer([[1, 4, 16, 64], [1, 4]])
 
 
 @koan(
-    see="torch.Tensor.__setitem__",
+    see="torch.Tensor.resize_",
     hint=[
-        "A list can become shorter. Can a storage that others may share?",
-        "What does Python say of a tuple: `del pair[1:]`?",
+        "A list can become shorter. Can a storage that others may share be cut?",
+        "Which of the ways take another look at the same storage, and which makes a new one?",
+        "Eight numbers of 8 bytes. An exception is written by its name, as a text.",
     ],
     why=(
-        "A tensor is a window on a block of memory, and nothing can be cut out of the block. "
-        "`del` takes away names and attributes (`del x.grad` works), never elements. To give "
-        "memory back, copy what you want to keep, and drop the rest as a whole."
+        "Nothing can be cut out of a block of memory: `del` takes away names and attributes "
+        "(`del x.grad` works), never elements. resize_ and a slice show less of the same storage. "
+        "To give memory back, copy what you want to keep, and drop the rest as a whole."
     ),
     wrong={
-        "IndexError": "The index is a good one. It is the deleting that is refused.",
-        "RuntimeError": "Nearly every refusal of PyTorch is one. This one follows Python's tuple.",
-        "NotImplementedError": "It is not that somebody has yet to write it.",
+        "['IndexError', 64, 64, 32]": "The index is a good one. It is the deleting that is "
+        "refused.",
+        "['RuntimeError', 64, 64, 32]": "Most refusals come from inside PyTorch. This one says "
+        "that this type has no such operation.",
+        "[32, 32, 32, 32]": "A list would do so. A storage is not cut.",
+        "[64, 64, 64, 32]": "Python's `del` takes away a name. Is there a name in this line?",
+        "['TypeError', 32, 64, 32]": "resize_ gets new memory if it needs more. Does it need more?",
+        "['TypeError', 64, 32, 32]": "A slice is a view, whoever shows it.",
+        "['TypeError', 64, 64, 64]": "clone() makes room for what it sees.",
     },
 )
-def test_delete_the_second_half():
-    """Only the first half is of use any more. Which exception does the deletion raise?"""
-    x = torch.arange(8)
-    with pytest.raises(Exception) as caught:
-        del x[4:]
-    assert caught.type is answer(TypeError)
+def test_get_rid_of_the_second_half():
+    """Only the first half of x is of use any more. Four lines try to drop the rest.
 
-
-@koan(
-    claims=["B-4-34"],
-    see="torch.Tensor.expand",
-    hint=[
-        "del took the names. Who still uses the storages behind `column` and `big`?",
-        "Can a storage be given back in part?",
-        "A float32 takes 4 bytes. Count the elements that were there in the beginning.",
-    ],
-    why=(
-        "A view keeps the storage it reads from: all of it, and no more. The wide one keeps a "
-        "small column. A single number keeps the whole matrix: nobody sees it in its shape, and "
-        "that is the leak that happens in life."
-    ),
-    wrong={
-        "[4_000_000, 4_000, 4]": (
-            "Some fear the huge view of expand() and think a slice is harmless. A shape is no "
-            "memory."
-        ),
-        "[4_000, 4_000, 4]": "A storage does not shrink when its tensor is deleted.",
-        "[4_000_000, 4_000_000, 4_000_000]": "How many numbers were there to make the wide one?",
-    },
-)
-def test_what_three_views_keep():
-    """Three views, and the tensors they were made from are deleted.
-
-    How many bytes does each view keep in memory?
+    How many bytes does the storage of x have after each? If it raises: which exception?
     """
-    column, big = torch.zeros(1000, 1), torch.zeros(1000, 1000)
-    views = [column.expand(1000, 1000), big[:1], big[5, 5]]
-    del column, big
-    assert [view.untyped_storage().nbytes() for view in views] == answer(
-        [4_000, 4_000_000, 4_000_000]
-    )
+    lines = ["del x[4:]", "x.resize_(4)", "x.data = x[:4]", "x.data = x[:4].clone()"]
+    found = []
+    for line in lines:
+        x = torch.arange(8)
+        try:
+            exec(line)
+            found.append(x.untyped_storage().nbytes())
+        except Exception as error:
+            found.append(type(error).__name__)
+    assert found == answer(["TypeError", 64, 64, 32])
 
 
 @koan(
-    claims=["B-4-35"],
+    claims=["B-4-34", "B-4-35"],
     see="torch.Tensor.clone",
     hint=[
+        "How many numbers were there to make `wide`? A shape is no memory.",
         "clone() writes down every element that you see. How many do you see in `wide`?",
         "contiguous() copies only what is out of order. Is one row of a matrix out of order?",
         "Two views of one storage still share it after a deepcopy of both. So what must it copy?",
     ],
     why=(
+        "A view keeps the storage it reads from: a small column here, a whole matrix there. "
         "clone() gives each element a place of its own: small for a row, a thousand times larger "
-        "for the expanded one. contiguous() had nothing to do. deepcopy copies the storage as a "
+        "for the wide one. contiguous() had nothing to do. deepcopy copies the storage as a "
         "whole, seen or not, so that views which share it do so afterwards as well."
     ),
     wrong={
-        "[4_000, 4_000, 4_000_000, 4_000_000]": (
+        "[4_000_000, 4_000_000, 4_000, 4_000_000, 4_000_000]": (
+            "Some fear the huge view that expand() makes, and that `del` is no help against it. "
+            "It keeps the column, and no more."
+        ),
+        "[4_000, 4_000, 4_000, 4_000_000, 4_000_000]": (
             "Some cure an expanded tensor with clone().detach(). It was small before."
         ),
-        "[4_000_000, 4_000, 4_000, 4_000]": "Which of the last two looks at the shape at all?",
-        "[4_000_000, 4_000, 4_000_000, 4_000]": "deepcopy goes deeper than the window.",
-        "[4_000_000, 4_000, 4_000, 4_000_000]": "A row is in order, so nothing is copied.",
+        "[4_000, 4_000_000, 4_000, 4_000, 4_000]": "Which of the last two looks at the shape?",
+        "[4_000, 4_000_000, 4_000, 4_000_000, 4_000]": "deepcopy goes deeper than the window.",
+        "[4_000, 4_000_000, 4_000, 4_000, 4_000_000]": "A row is in order, so nothing is copied.",
     },
 )
 def test_four_cures():
     """`wide` shows one column a thousand times; `row` is one row of a large matrix.
 
-    Four cures for memory that is kept. How many bytes has the storage of each result?
+    How many bytes does the storage of `wide` have, and of the results of four cures?
     """
     wide = torch.zeros(1000, 1).expand(1000, 1000)
     row = torch.zeros(1000, 1000)[0]
     cured = [wide.clone().detach(), row.clone(), row.contiguous(), copy.deepcopy(row)]
-    assert [tensor.untyped_storage().nbytes() for tensor in cured] == answer(
-        [4_000_000, 4_000, 4_000_000, 4_000_000]
-    )
+    found = [tensor.untyped_storage().nbytes() for tensor in [wide, *cured]]
+    assert found == answer([4_000, 4_000_000, 4_000, 4_000_000, 4_000_000])
 
 
 @koan(
@@ -234,7 +229,7 @@ def test_four_cures():
     see="torch.Tensor.untyped_storage",
     hint=[
         "Two numbers decide: the bytes in the storage, and the bytes of the elements you see.",
-        "When the storage is the smaller one, a copy would be a loss.",
+        "Which of the two is the larger one, where a copy saves something?",
     ],
     why=(
         "A copy pays where the storage is larger than what you see of it. For an expanded tensor "
@@ -264,8 +259,9 @@ def test_four_cures():
     ],
 )
 def test_keep_as_little_as_possible():
-    """`trimmed` shall return the same numbers in as few bytes as it can, and copy nothing where
-    there is nothing to win. It does well with slices only. Repair the marked line."""
+    """`trimmed` returns the same numbers and keeps as few bytes as it can. It should clone only
+    if this saves bytes, and else return what it got. Now it always clones. Repair the marked
+    line."""
 
     def trimmed(t):
         # answer:
@@ -378,7 +374,7 @@ def test_turn_and_put_in_order():
     see="torch.Tensor.to",
     hint=[
         "A format is a question of strides. Does a picture need more bytes for it?",
-        "Who has the format already need not move.",
+        "A tensor that has the format already need not move.",
         "Colours last in memory, colours last in the shape: then it reads in order.",
     ],
     why=(
@@ -476,16 +472,20 @@ def test_the_order_of_detach_and_cpu():
         "with torch.no_grad():\n    buffer.copy_(x * 2)\ndoubled = buffer": (
             "no_grad hides nothing: the write is counted."
         ),
+        "buffer.copy_(x * 2)\ndoubled = buffer.clone()": (
+            "The gradient is right. But x * 2 was new memory already; now it is copied twice more, "
+            "and the buffer saves nothing."
+        ),
         "doubled = x": "The batch was to be doubled.",
     },
     right=[
         "doubled = torch.mul(x, 2)",
-        "buffer.copy_(x * 2)\ndoubled = buffer.clone()",
         "buffer = x * 2\ndoubled = buffer",
     ],
 )
 def test_one_buffer_for_all_steps():
-    """To save memory, each step writes into one buffer. backward fails. Repair the marked lines."""
+    """To save memory, each step writes into one buffer, and backward fails. Repair the marked
+    lines. Copy no numbers: nothing may be written into the buffer any more."""
 
     def loss_of(w, batches):
         buffer, loss = torch.empty(2), 0.0
@@ -497,15 +497,17 @@ def test_one_buffer_for_all_steps():
             # doubled = buffer
             # end
             loss = loss + (w * doubled).sum()
-        return loss
+        return loss, buffer
 
     for batches, wanted in [
         ([[1.0, 2.0], [3.0, 5.0]], [8.0, 14.0]),
         ([[1.0, 0.0]] * 3, [6.0, 0.0]),
     ]:
         w = torch.ones(2, requires_grad=True)
-        loss_of(w, [torch.tensor(batch) for batch in batches]).backward()
+        loss, buffer = loss_of(w, [torch.tensor(batch) for batch in batches])
+        loss.backward()
         assert w.grad.tolist() == wanted
+        assert buffer._version == 0, "a step has written into the buffer"
 
 
 @koan(

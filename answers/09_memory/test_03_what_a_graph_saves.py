@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+from torch.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
 
 from sensei import answer, koan
 
@@ -202,28 +202,31 @@ def test_the_outputs_of_five_layers():
     claims=["B-2-31"],
     see="torch.utils.checkpoint.checkpoint_sequential",
     hint=[
-        "A checkpoint keeps what goes into its segment. How many segments are there for each size?",
-        "Backward runs a segment once more. How much is kept while it does?",
-        "So the two add up: the number of segments, and the size of one.",
+        "When the last segment has run, what is left of those before it?",
+        "The last segment has no checkpoint: all its results are kept.",
+        "So two parts add up: one result for each segment before, and all results of one segment.",
     ],
     why=(
-        "Small segments: many inputs are kept. One large segment: everything in it at once. The "
-        "two parts add up to about 16/size + size, which is least in the middle. So n layers "
-        "can be trained in the memory of about 2 * sqrt(n), at the price of one more forward."
+        "16/size - 1 segments leave one result each, and the last one keeps all of its `size`: "
+        "7 + 2, 3 + 4, 1 + 8. Small segments keep many inputs, large ones have much in them. So "
+        "n layers can be trained in the memory of about 2 * sqrt(n), at the price of one more "
+        "forward."
     ),
     wrong={
-        "16": "Some say the more layers in a segment, the better. Think of the moment when "
-        "its backward runs.",
-        "1": "A checkpoint around each layer keeps the input of each layer. What was won?",
-        "2": "Better than 1. Count the segments, and add the size of one.",
-        "8": "Few segments. But when one of them runs again, it is a large one.",
+        "[16, 16, 16]": "Some say each result must be there in the end, checkpoint or not. A "
+        "segment is run again when its backward comes.",
+        "[9, 7, 5]": "Some say the more layers in a segment, the better. How many does the last "
+        "one keep?",
+        "[8, 4, 2]": "One result for each segment. But the last one keeps more than that.",
+        "[2, 4, 8]": "That is what the last segment keeps. Is nothing left of the others?",
+        "[10, 8, 10]": "The result of the last segment is counted twice.",
     },
 )
 def test_where_to_put_the_checkpoints():
     """checkpoint_sequential cuts sixteen layers into segments, with a checkpoint around each but
     the last. Watch counts outputs in memory, in forward and backward.
 
-    With how many layers in a segment are the fewest needed?
+    What is its largest count with 2, with 4 and with 8 layers in a segment?
     """
 
     def peak(size):
@@ -233,7 +236,7 @@ def test_where_to_put_the_checkpoints():
         checkpoint_sequential(net, 16 // size, x, use_reentrant=False).sum().backward()
         return watch.most
 
-    assert min((1, 2, 4, 8, 16), key=peak) == answer(4)
+    assert [peak(2), peak(4), peak(8)] == answer([9, 7, 9])
 
 
 @koan(
@@ -311,31 +314,42 @@ def test_a_batch_norm_in_a_checkpoint():
 @koan(
     see="torch.utils.checkpoint.checkpoint",
     hint=[
-        "The second run should keep the same tensors as the first. Does it, without dropout?",
-        "PyTorch has an exception of its own for this. It lives in torch.utils.checkpoint.",
-        "dir(torch.utils.checkpoint) shows its name.",
+        "In backward the net is run again, as it is then. What is kept must fit what was kept.",
+        "What can be compared, when the numbers themselves are not there any more?",
+        "Dropout keeps a mask. In which mode does it not?",
     ],
     why=(
-        "In training mode Dropout keeps a mask, in eval mode it does nothing. The second run kept "
-        "fewer tensors than the first, and the checkpoint noticed. It compares their number, "
-        "shape and dtype, not their values: other changes can slip through. Between forward and "
-        "backward, leave the net as it is."
+        "In eval mode Dropout keeps no mask, and the wider layer keeps a weight of another shape: "
+        "backward raises a CheckpointError. Number, shape and dtype of the kept tensors are "
+        "compared, not their values. So new numbers in a weight slip through, and the gradient "
+        "is wrong. Between forward and backward, leave the net as it is."
     ),
     wrong={
-        "RuntimeError": "A close relative. There is a special kind, made for this module.",
-        "AssertionError": "It is checked, but not by an assert.",
-        "ValueError": "No argument is wrong. Two runs do not agree.",
+        "['eval', 'zeros', 'wider']": "Some say a checkpoint notices each change. But it "
+        "has thrown away what it would have to compare with.",
+        "[]": "Some say it notices nothing. Each tensor must find its place again: do all fit?",
+        "['wider']": "In one of the modes Dropout has less to keep.",
+        "['eval']": "Each Linear keeps something whose shape depends on its width.",
+        "['zeros', 'wider']": "Are the values compared, or the shapes?",
     },
 )
 def test_a_switch_between_forward_and_backward():
-    """Somebody calls eval() between the forward and the backward of a checkpoint. Which exception
-    does backward raise?"""
-    net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 1))
-    loss = checkpoint(net, torch.ones(4, 8), use_reentrant=False).sum()
-    net.eval()
-    with pytest.raises(Exception) as caught:
-        loss.backward()
-    assert caught.type is answer(torch.utils.checkpoint.CheckpointError)
+    """Between the forward and the backward of a checkpoint, somebody changes the net. With which
+    of the three changes does backward raise an exception? List them in order."""
+
+    def raises(change):
+        net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        loss = checkpoint(net, torch.ones(4, 8), use_reentrant=False).sum()
+        change(net)
+        try:
+            loss.backward()
+        except CheckpointError:
+            return True
+        return False
+
+    changes = {"eval": lambda net: net.eval(), "zeros": lambda net: net[2].weight.data.zero_()}
+    changes["wider"] = lambda net: net.__setitem__(2, nn.Linear(8, 2))
+    assert [name for name in changes if raises(changes[name])] == answer(["eval", "wider"])
 
 
 @koan(
@@ -532,6 +546,7 @@ def test_old_gradients_during_the_forward():
     ),
     wrong={
         "return x * (x > 0).half()": "Half of it. One byte would do.",
+        "return x": "Nothing is kept, and nothing is held back. A gate must close below zero.",
         "return x.relu()": "relu keeps its result: four bytes for each number.",
         "return x.clamp(min=0)": "clamp keeps its input: four bytes for each number.",
         "with torch.no_grad():\n    return x * (x > 0)": "Nothing is kept, and nothing is learned.",
@@ -596,6 +611,16 @@ def test_one_byte_for_each_number():
         "for start in range(0, len(net), size):\n"
         "    x = checkpoint(net[start:], x, use_reentrant=False)\n"
         "return x": "These segments have no end, so most layers run more than once.",
+        "for i in range(0, len(net), size):\n"
+        "    x = checkpoint(lambda h: net[i : i + size](h), x, use_reentrant=False)\n"
+        "return x": "The numbers are right, the gradient is not. The second run happens in "
+        "backward. What is i by then?",
+        "for start in range(0, len(net), size):\n"
+        "    def segment(h):\n"
+        "        return net[start : start + size](h)\n\n"
+        "    x = checkpoint(segment, x, use_reentrant=False)\n"
+        "return x": "The numbers are right, the gradient is not. The second run happens in "
+        "backward. What is start by then?",
         "with torch.no_grad():\n    return net(x)": "Nothing is kept, and there is no backward.",
     },
     right=[

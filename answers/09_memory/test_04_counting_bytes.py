@@ -1,10 +1,8 @@
 """Counting bytes: what a training step needs, known before it runs.
 
-Documents: B 1, B 2
+Documents: B 1
 """
 
-import gc
-import weakref
 from functools import partial
 
 import pytest
@@ -24,13 +22,6 @@ def states_of(optimizer, *parameters):
     """What an optimizer keeps from step to step, of some parameters or of all; no step counters."""
     states = [optimizer.state.get(p, {}) for p in parameters or optimizer.state]
     return [tensor for state in states for tensor in state.values() if tensor.dim() > 0]
-
-
-class Ring:
-    """An object that holds a tensor and itself."""
-
-    def __init__(self, tensor):
-        self.tensor, self.me = tensor, self
 
 
 def kept_by(model, x):
@@ -115,7 +106,7 @@ def test_four_moments_of_an_optimizer():
     see="torch.autocast",
     hint=[
         "Weight, gradient, and Adam's two means: four numbers for each parameter.",
-        "How many bytes has a float32, how many a bfloat16?",
+        "How many bytes does a float32 take, and how many a bfloat16?",
         "autocast converts what goes into a matrix product. What is stored in the layer?",
     ],
     why=(
@@ -322,67 +313,82 @@ def test_will_it_fit():
 
 
 @koan(
-    claims=["B-2-36"],
-    see="torch.cuda.empty_cache",
-    hint=[
-        "Python counts the references of each object. What happens when the count is 0?",
-        "The collector is switched off here. Whose count never comes down to 0 by itself?",
-    ],
-    why=(
-        "A tensor is freed the moment its last reference goes, with no collector and no delay; "
-        "that of a list, of a graph, of a name. Only a ring of objects that refer to each other "
-        "waits for gc. If memory stays in use, look for who holds it: empty_cache() frees no "
-        "tensor that somebody holds."
-    ),
-    wrong={
-        "[]": "Some say that unused tensors wait in a cache until the garbage collector comes. "
-        "Python does not wait, as long as it can count.",
-        "['list', 'ring', 'loss']": "Each of the three was dropped. But has each of them lost its "
-        "last reference?",
-        "['list']": "A graph belongs to the loss. When the loss goes, who else holds the graph?",
-        "['ring']": "The other way round: who refers to a list, when nobody uses it any more?",
-    },
-)
-def test_freed_without_a_collector():
-    """The garbage collector is switched off. Three things hold a tensor, and are dropped at once;
-    then the tensor's own name goes. Whose tensor is freed there and then?"""
-    holders = {"list": lambda t: [t], "ring": Ring, "loss": lambda t: t.exp().sum()}
-    seen = {}
-    gc.disable()
-    for name, hold in holders.items():
-        tensor = torch.ones(3, requires_grad=True)
-        seen[name] = weakref.ref(tensor)
-        hold(tensor)
-        del tensor
-    freed = [name for name in seen if seen[name]() is None]
-    gc.enable()
-    assert freed == answer(["list", "loss"])
-
-
-@koan(
-    see="torch.empty",
+    see="torch.OutOfMemoryError",
     hint=[
         "Python's own word for it is used when Python itself asks for memory. Who asks here?",
-        "A special class was made for accelerators. What does the CPU's allocator raise?",
+        "A class knows its parents: print its __mro__.",
+        "An except line catches a class and whatever is derived from it, and no parent of it.",
     ],
     why=(
-        "The CPU's allocator answers with PyTorch's general complaint. MemoryError is Python's, "
-        "and numpy's; torch.OutOfMemoryError comes from a GPU, and it is a subclass, so one "
-        "`except` catches both. On meta the same line works: there the bytes are only counted."
+        "The CPU's allocator answers with PyTorch's general complaint, a RuntimeError. The error "
+        "of a GPU has a class of its own, derived from RuntimeError, so that one line catches "
+        "both. MemoryError is Python's, and numpy's. On meta the same tensor is only a count."
     ),
     wrong={
-        "MemoryError": "Python and numpy raise this one. PyTorch asks for memory by itself.",
-        "torch.OutOfMemoryError": "This one is for the memory of a GPU.",
-        "OverflowError": "The number of bytes fits in an int64. It is the memory that does not.",
-        "OSError": "The system said no, but PyTorch reports it in its own way.",
+        ("['MemoryError']", "['OutOfMemoryError', 'RuntimeError']"): (
+            "Python and numpy raise that one. PyTorch asks for memory by itself."
+        ),
+        ("['OutOfMemoryError', 'RuntimeError']", "['OutOfMemoryError', 'RuntimeError']"): (
+            "The CPU's allocator is older than the special class, and does not use it."
+        ),
+        ("['RuntimeError']", "['OutOfMemoryError']"): "Has the special class a parent in the list?",
+        ("['RuntimeError']", "['MemoryError', 'OutOfMemoryError']"): (
+            "The names are alike. What does its __mro__ say?"
+        ),
+        ("['OSError']", "['OutOfMemoryError', 'OSError']"): (
+            "The system said no, but PyTorch reports it in its own way."
+        ),
     },
 )
 def test_an_exbibyte_please():
-    """On "meta" you can have a tensor of an exbibyte. Which exception do you get on the CPU?"""
+    """On "meta" you can have a tensor of an exbibyte. The CPU refuses, with some error.
+
+    Four classes to write behind `except`. Which would catch this error? And which would catch
+    the error of a full GPU, torch.OutOfMemoryError?
+    """
+    classes = [MemoryError, torch.OutOfMemoryError, RuntimeError, OSError]
     assert torch.empty(2**58, device="meta").nbytes == 2**60
     with pytest.raises(Exception) as caught:
         torch.empty(2**58, device="cpu")
-    assert caught.type is answer(RuntimeError)
+    on_cpu = [kind.__name__ for kind in classes if issubclass(caught.type, kind)]
+    on_gpu = [kind.__name__ for kind in classes if issubclass(torch.OutOfMemoryError, kind)]
+    assert on_cpu == answer(["RuntimeError"])
+    assert on_gpu == answer(["OutOfMemoryError", "RuntimeError"])
+
+
+@koan(
+    see="torch.Tensor.is_meta",
+    hint=[
+        "Which lines ask for shapes and bytes, and which for numbers?",
+        "The largest of some unknown numbers: is it a number, or again a tensor on meta?",
+        "Is it a wrong value, a wrong type, or something that cannot be done at all?",
+    ],
+    why=(
+        "On meta everything is known but the numbers. forward, backward and max give tensors of "
+        "the right shape, and nbytes is a count. tolist() needs numbers: NotImplementedError. "
+        "The line after it would fail in the same way; to_empty() moves a layer without numbers."
+    ),
+    wrong={
+        "[2, 'NotImplementedError']": "Gradients have shapes, too. Nothing more is asked here.",
+        "[3, 'NotImplementedError']": "The result is one more tensor without a number.",
+        "[4, 'NotImplementedError']": "To count bytes, shape and dtype are enough.",
+        "[6, 'NotImplementedError']": "A move needs numbers. But so does a line before it.",
+        "[5, 'RuntimeError']": "This is the general word. A child of this class says more.",
+        "[5, 'TypeError']": "A tensor has this method. Here there is nothing to put into the list.",
+    },
+)
+def test_questions_without_numbers():
+    """On "meta" a layer runs and learns without numbers. Which line of the block raises, counted
+    from 1? And what is the name of the exception?"""
+    layer, done = nn.Linear(2, 2, device="meta"), []
+    with pytest.raises(Exception) as caught:
+        done.append(layer(torch.ones(5, 2, device="meta")).sum())
+        done.append(done[0].backward())
+        done.append(layer.weight.grad.max())
+        done.append(layer.weight.grad.nbytes)
+        done.append(layer.weight.grad.tolist())
+        done.append(layer.to("cpu"))
+    assert [len(done) + 1, caught.type.__name__] == answer([5, "NotImplementedError"])
 
 
 @koan(
@@ -456,6 +462,7 @@ def test_two_layers_share_a_weight():
         "body.requires_grad_(False)\noptimizer.zero_grad()": (
             "The gradients are gone. Adam's means of the body are still there."
         ),
+        "import gc\n\n"
         "body.requires_grad_(False)\n"
         "optimizer.zero_grad()\n"
         "gc.collect()\n"
@@ -467,6 +474,17 @@ def test_two_layers_share_a_weight():
         "optimizer.zero_grad()\n"
         "optimizer = torch.optim.Adam(head.parameters())": (
             "A new optimizer starts from nothing, for the head too."
+        ),
+        "body.requires_grad_(False)\n"
+        "body.zero_grad()\n"
+        "optimizer = torch.optim.Adam(head.parameters())": (
+            "The bytes are right. But the new Adam has never seen the head: its means are lost."
+        ),
+        "body.requires_grad_(False)\n"
+        "for parameter in body.parameters():\n"
+        "    parameter.grad = None\n"
+        "optimizer = torch.optim.Adam(head.parameters())": (
+            "The bytes are right, and Adam starts again from nothing. What did it know of the head?"
         ),
         "for parameter in body.parameters():\n"
         "    parameter.grad = None\n"
@@ -487,7 +505,7 @@ def test_two_layers_share_a_weight():
 )
 def test_freeze_and_get_the_memory_back():
     """After one step the body is frozen, and still takes 16 bytes for each parameter. Repair the
-    marked line, so that it is 4. What Adam knows of the head must stay."""
+    marked lines, so that it is 4. What Adam knows of the head must stay."""
     model = nn.Sequential(nn.Linear(100, 10), nn.Linear(10, 1))
     body, head = model
     optimizer = torch.optim.Adam(model.parameters())
@@ -512,7 +530,8 @@ def test_freeze_and_get_the_memory_back():
     # body.requires_grad_(False)
     # end
     states = states_of(optimizer, *head.parameters())
-    assert len(states) == 4 and all(map(torch.equal, states, known))
+    assert len(states) == 4, "Adam has forgotten the head"
+    assert all(map(torch.equal, states, known))
     assert cost_of_body() == bytes_of(body.parameters())
     step()
     assert cost_of_body() == bytes_of(body.parameters())

@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from sensei import answer, koan
 
-BLOCK = 16 * 2**20
+BLOCK = 32 * 2**20
 
 
 def block(**how):
-    """A tensor of 16 MiB."""
+    """A tensor of 32 MiB: larger than any hole between small tensors."""
     return torch.empty(BLOCK, dtype=torch.uint8, **how)
 
 
@@ -40,6 +41,12 @@ def busy():
     return not torch.cuda.current_stream().query()
 
 
+def pieces(tree):
+    """The pieces of memory behind all tensors in some lists, tuples and dicts."""
+    tensors = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+    return {StorageWeakRef(tensor.untyped_storage()) for tensor in tensors}
+
+
 class Meter(TorchDispatchMode):
     """Knows how many pieces of memory, taken by operations inside it, were in use at once."""
 
@@ -48,9 +55,9 @@ class Meter(TorchDispatchMode):
         self.taken, self.most = set(), 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        given = {StorageWeakRef(t.untyped_storage()) for t in args if isinstance(t, torch.Tensor)}
+        given = pieces([args, kwargs])
         result = func(*args, **(kwargs or {}))
-        self.taken |= {StorageWeakRef(result.untyped_storage())} - given
+        self.taken.update(pieces(result) - given)
         self.most = max(self.most, sum(not memory.expired() for memory in self.taken))
         return result
 
@@ -81,14 +88,13 @@ class Meter(TorchDispatchMode):
     },
 )
 def test_five_questions_to_cuda(monkeypatch):
-    """CUDA was not used so far, and here it cannot start. Which of the five calls try to start it?
-
-    List them in order.
-    """
+    """CUDA counts as not used so far, and it cannot start here. Which of the five calls try to
+    start it? List them in order."""
 
     def start():
         raise LookupError("CUDA would start here")
 
+    monkeypatch.setattr(torch.cuda, "_initialized", False)
     monkeypatch.setattr(torch.cuda, "_lazy_init", start)
     tried = []
     names = ["is_available", "memory_allocated", "empty_cache", "synchronize", "current_device"]
@@ -141,34 +147,38 @@ def test_six_moves_of_one_tensor():
     see="torch.cuda.memory_stats",
     hint=[
         "Where does a block go when its tensor is freed? To the driver, or somewhere nearer?",
-        "The next request is of the same size.",
-        "Is it different for a large tensor?",
+        "The next request is of the same size. Is it different for a large tensor?",
+        "And where do the freed blocks go when you empty the cache?",
     ],
     why=(
         "The driver is slow, so it is asked once, and the freed block is kept for the next "
         "request: space is spent to save time. Small requests share segments of 2 MiB, larger "
-        "ones have segments of their own pool. These are two pools, not two speeds."
+        "ones have segments of their own pool. These are two pools, not two speeds. After "
+        "empty_cache() the driver must be asked again."
     ),
     wrong={
-        "[10, 10, 10]": "Some say each .to('cuda') asks the driver for memory. Between you and "
+        "[9, 9, 9, 1]": "Some say each .to('cuda') asks the driver for memory. Between you and "
         "the driver stands an allocator.",
-        "[1, 10, 10]": "Some say tensors above 1 MiB go a slow way. Only the first time is slow.",
-        "[0, 0, 0]": "PyTorch has nothing to give out that it did not get first.",
-        "[1, 1, 10]": "Where is the limit of a cache? Not at 32 MiB.",
+        "[0, 9, 9, 1]": "Some say tensors above 1 MiB go a slow way. Only the first time is slow.",
+        "[0, 0, 9, 1]": "Where is the limit of a cache? Not at 64 MiB.",
+        "[0, 0, 0, 0]": "What was in the cache is the driver's again.",
     },
 )
 def test_ten_moves_to_the_gpu():
-    """Move a tensor to the GPU and drop it, ten times; for 1 KiB, 3 MiB, and 32 MiB. The cache is
-    empty before. How often is the driver asked for memory, for each size?"""
+    """Move a tensor to the GPU and drop it; then nine times more. How often is the driver asked
+    in those nine, for 1 KiB, 3 MiB and 64 MiB? And how often for one more, after empty_cache()?"""
     asked = []
-    for size in (2**10, 3 * 2**20, 32 * 2**20):
+    for size in (2**10, 3 * 2**20, 64 * 2**20):
         x = torch.empty(size, dtype=torch.uint8)
-        torch.cuda.empty_cache()
-        before = torch.cuda.memory_stats().get("num_device_alloc", 0)
-        for _ in range(10):
+        x.to("cuda")
+        before = torch.cuda.memory_stats()["num_device_alloc"]
+        for _ in range(9):
             x.to("cuda")
         asked.append(torch.cuda.memory_stats()["num_device_alloc"] - before)
-    assert asked == answer([1, 1, 1])
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_stats()["num_device_alloc"]
+    x.to("cuda")
+    assert [*asked, torch.cuda.memory_stats()["num_device_alloc"] - before] == answer([0, 0, 0, 1])
 
 
 @pytest.mark.gpu
@@ -216,28 +226,33 @@ def test_one_living_and_one_dead():
     hint=[
         "A float32 has four bytes. But what is the smallest piece that the allocator gives out?",
         "The driver is asked for more than that, so that it need not be asked again soon.",
+        "The third is the second divided by the first.",
     ],
     why=(
-        "Nothing is reserved before somebody asks. The first small tensor brings one segment of "
-        "2 MiB, and takes 512 bytes of it, the smallest piece; thousands of small ones fit beside "
-        "it. Reserved is what came from the driver, the allocated part with it."
+        "Nothing is reserved before somebody asks. A small tensor that finds no place brings one "
+        "segment of 2 MiB and takes 512 bytes of it, the smallest piece; 4095 more fit beside it. "
+        "Reserved is what came from the driver, the allocated part with it."
     ),
     wrong={
-        "[4, 2097152]": "The allocator gives out pieces of a least size.",
-        "[512, 0]": "Some say PyTorch reserves a pool at the start. It asks when it needs to.",
-        "[512, 512]": "Asking the driver for each small tensor would be slow.",
-        "[4, 4]": "Neither of the two counts like that.",
+        "[4, 2097152, 524288]": "The allocator gives out pieces of a least size.",
+        "[512, 0, 0]": "Some say PyTorch reserves a pool at the start. It asks when it needs to.",
+        "[512, 512, 1]": "Asking the driver for each small tensor would be slow.",
+        "[4, 4, 1]": "Neither of the two counts like that.",
     },
 )
 def test_one_number_on_the_gpu():
-    """The cache is empty. One float32 goes to the GPU. By how many bytes grow `allocated` and
-    `reserved`?"""
-    torch.cuda.empty_cache()
-    before = counters()
-    x = torch.zeros(1, device="cuda")
-    growth = [now - then for now, then in zip(counters(), before, strict=True)]
-    assert x.is_cuda
-    assert growth == answer([512, 2 * 2**20])
+    """Single numbers, each a tensor of one float32, go to the GPU until the driver has been asked
+    twice. By how many bytes do `allocated` and `reserved` grow when it is asked? How many tensors
+    are there from the first time to the second?"""
+    kept, asked = [], []
+    while len(asked) < 2:
+        before = counters()
+        kept.append(torch.zeros(1, device="cuda"))
+        growth = [now - then for now, then in zip(counters(), before, strict=True)]
+        if growth[1] > 0:
+            asked.append([len(kept), *growth])
+    tensors = asked[1][0] - asked[0][0]
+    assert [*asked[1][1:], tensors] == answer([512, 2 * 2**20, 4096])
 
 
 @pytest.mark.gpu
@@ -465,6 +480,8 @@ def test_three_names_in_a_function():
         "average.lerp_(weights, 0.1)",
         "average *= 0.9\naverage.add_(weights, alpha=0.1)",
         "torch.lerp(average, weights, 0.1, out=average)",
+        "torch._foreach_lerp_([average], [weights], 0.1)",
+        "torch._foreach_mul_([average], 0.9)\ntorch._foreach_add_([average], [weights], alpha=0.1)",
     ],
 )
 def test_an_average_of_the_weights():
@@ -666,7 +683,8 @@ def test_three_copies_to_a_busy_gpu():
         source.to("cuda")
         keep_busy()
         source.to("cuda", non_blocking=flag)
-        early += [name] if busy() else []
+        if busy():
+            early.append(name)
         torch.cuda.synchronize()
     assert early == answer(["pinned, True"])
 
@@ -727,7 +745,7 @@ def test_read_what_comes_back():
     see="torch.cuda.synchronize",
     hint=[
         "A stream can be waited for, and a device can be waited for.",
-        "How many streams has the device here, and which of them is quick?",
+        "How many streams are in use here, and which of them is quick?",
     ],
     why=(
         "stream.synchronize() waits for the work of one stream. torch.cuda.synchronize() waits "
@@ -761,7 +779,8 @@ def test_two_streams_and_two_ways_to_wait():
     hint=[
         "run() puts work into a queue and returns. What does the clock see of the work?",
         "Something may be in the queue already, when you begin.",
-        "So the clock must wait twice.",
+        "So a clock of the CPU must wait twice. Or let the stream measure: an Event can be put "
+        "into the queue like a kernel.",
     ],
     why=(
         "A clock on the CPU sees how long it takes to queue the work. Wait before you start, so "
@@ -943,13 +962,16 @@ def test_a_request_above_the_limit():
     ],
 )
 def test_write_a_caching_allocator():
-    """Write `take`. It returns the size of a block: `size` rounded up to multiples of the unit.
-    First choice is the smallest cached block that fits. Else a new one comes from the driver; if
-    there is no room, all cached blocks go back before; still no room, MemoryError."""
+    """Write `take`. A block has `size`, rounded up to a multiple of the unit. Remove the smallest
+    cached block that fits, and return its size. If none fits, take a new block from the driver.
+    Without room for it all cached blocks go back first; if there is still no room, raise
+    MemoryError."""
 
     class Pool:
         def __init__(self, room, unit):
             self.room, self.unit = room, unit
+            # reserved: bytes that the driver gave and did not get back
+            # calls: how many blocks it gave; cached: the sizes of the free blocks
             self.reserved, self.calls, self.cached = 0, 0, []
 
         def take(self, size):
