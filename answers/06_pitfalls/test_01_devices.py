@@ -23,8 +23,8 @@ from sensei import answer, koan
     "the forward line that brings two devices together. Recording has no part in it: without a "
     "graph the same line fails.",
     wrong={
-        "[5, 5]": "Some say that such a mistake only comes out in backward. Print something after "
-        "each line: it never comes that far.",
+        "[5, 5]": "Does such a mistake only come out in backward? Print something after each line: "
+        "it never comes that far.",
         "[3, 5]": "Some say the devices clash while the graph is built, so without a graph there "
         "is no clash. It is not the graph that checks.",
         "[2, 2]": "To make one tensor here and another one there is no mistake yet.",
@@ -34,7 +34,7 @@ from sensei import answer, koan
 def test_the_line_that_turns_red():
     """The meta device stands for a GPU. `step` is called with recording, then without it.
 
-    Which of the five lines of `step` raises, each time? Count from 1.
+    Which of the five lines of `step` raises, each time? Count from 1, and write a list of two.
     """
 
     def step():
@@ -56,35 +56,32 @@ def test_the_line_that_turns_red():
     claims=["A-4.1-01", "A-4.1-06"],
     see="torch.result_type",
     hint=[
-        "For dtypes there is a table of who gives way to whom. Is there one for devices?",
-        "Neither the type nor the value of an argument is wrong in Python's sense. What does "
-        "PyTorch raise when an operation cannot run?",
+        "For dtypes there is a table of who gives way to whom: torch.result_type shows it.",
+        "A conversion is recorded like any other operation. What does it do on the way back?",
     ],
-    why="Dtypes are converted for you, devices never: a copy between devices is slow, and you "
-    "should see it in your code. On a GPU the message begins with 'Expected all tensors to be on "
-    "the same device'.",
+    why="Dtypes are converted for you, and the gradient is converted back: it has the dtype of its "
+    "leaf. Two vectors on two devices are refused: a copy is slow, and you should see it in your "
+    "code. On a GPU the message begins with 'Expected all tensors to be on the same device'.",
     wrong={
-        ("torch.float64", "TypeError"): "Both are tensors, so the types are fine. And PyTorch uses "
-        "TypeError for arguments that it cannot read at all.",
-        ("torch.float32", "RuntimeError"): "The left side has no say in it. Which of the two can "
+        "[torch.float64, torch.float64]": "The sum is float64, and so is its gradient. But x is "
+        "float32, and something stands between the two.",
+        "[torch.float32, torch.float32]": "The left side has no say in it. Which of the two can "
         "hold the numbers of both?",
-        ("torch.float64", "ValueError"): "It sounds right. But the check is done deep in C++, and "
-        "it has one word for nearly everything.",
-        ("torch.float64", "None"): "Some say that tensors are converted between devices like this. "
-        "Nothing is ever moved behind your back.",
+        "[torch.float32, torch.float64]": "Look from which side each of them is seen.",
     },
+    right=["[torch.double, torch.float]"],
 )
 def test_another_dtype_and_another_device():
-    """Add a neighbour of another dtype, then one on another device.
+    """x meets a neighbour of another dtype, then one on another device. The second sum is refused.
 
-    Predict the dtype of the first result, and the exception of the second line.
+    The first is not: predict its dtype, and the dtype of x.grad.
     """
     x = torch.ones(3, requires_grad=True)
     total = x + torch.ones(3, dtype=torch.float64)
-    assert total.dtype is answer(torch.float64)
-    with pytest.raises(Exception) as caught:
-        (x + torch.ones(3, device="meta")).sum().backward()
-    assert caught.type is answer(RuntimeError)
+    total.sum().backward()
+    with pytest.raises(RuntimeError):
+        x + torch.ones(3, device="meta")
+    assert [total.dtype, x.grad.dtype] == answer([torch.float64, torch.float32])
 
 
 @koan(
@@ -100,7 +97,7 @@ def test_another_dtype_and_another_device():
     "copy_ is a move that you asked for.",
     wrong={
         "['cpu', 'cpu', 'cpu', 'cpu', 'cpu', 'cpu']": "Some say that the other tensor comes over "
-        "to the CPU. No tensor is moved so; and where two may mix, the CPU gives way.",
+        "to the CPU. None is moved like that; and where two may mix, the CPU gives way.",
         "['meta', 'refused', 'refused', 'refused', 'refused', 'refused']": "If PyTorch were so "
         "strict, you could not even multiply by a mean that you computed on the CPU.",
         "['meta', 'meta', 'meta', 'meta', 'meta', 'meta']": "It is not the number of elements "
@@ -145,8 +142,8 @@ def test_guests_from_the_cpu():
     "the left is made a matrix of one row for mm. Only the layer adds, so only it runs addmm. A "
     "message about devices names one of these, which is nowhere in your code.",
     wrong={
-        "['dot', 'mv', 'addmm', 'addmm']": "Some say that a product of vector and matrix ends in "
-        "addmm. Nothing is added in the third line.",
+        "['dot', 'mv', 'addmm', 'addmm']": "The last may be right. But in the third "
+        "product nothing is added.",
         "['dot', 'mv', 'vm', 'addmm']": "The names promise it, but there is no vm.",
         "['dot', 'mv', 'mv', 'addmm']": "mv has its vector on the right side.",
         "['matmul', 'matmul', 'matmul', 'linear']": "These are the names at the front door. Others "
@@ -188,14 +185,14 @@ def test_the_operation_that_the_message_names():
         "['cuda:0', True, True]": "It would be kind. But PyTorch cannot know that the current GPU "
         "will still be this one when you compare next time.",
         "['cuda:0', False, False]": "The last comparison leaves the number out.",
-        "['cuda:1', False, True]": "Some say that a wish without a number lands on the second card "
-        "now and then. It lands on the current one, and nobody has changed that here.",
+        "['cuda:1', False, True]": "A wish without a number goes to the current card. Which one is "
+        "that, if nobody has changed it?",
     },
 )
-def test_an_alarm_that_always_rings():
-    """A script checks `batch.device == wish` and is never content, though there is one GPU only.
+def test_a_wish_and_a_place():
+    """A script compares the device of a batch with the device that it asked for. There is one GPU.
 
-    (FakeTensorMode pretends that there is one.) Predict the three values.
+    (FakeTensorMode pretends that there is.) Predict the three values.
     """
     wish = torch.device("cuda")
     with FakeTensorMode():
@@ -213,19 +210,20 @@ def test_an_alarm_that_always_rings():
         "'Torch not compiled with ...' comes from a plain Python check.",
         "Who is out of GPU memory is not out of memory in Python's sense.",
     ],
-    why="A build without the device raises AssertionError, so this plan B is not reached when it "
-    "is needed. It is reached by a typo, and by a GPU that is only full: then the work goes on "
-    "slowly on the CPU, and nobody is told. Ask is_available() instead.",
+    why="It depends on the build. One without the device raises AssertionError, and plan B is not "
+    "reached. A CUDA build without a driver raises RuntimeError, and there it is. So it is after a "
+    "typo, and when the GPU is only full: the work goes on slowly on the CPU, and nobody is told. "
+    "Ask is_available(): it answers on every build.",
     wrong={
         (
             "['cpu', 'plan B', 'plan B']",
             "['RuntimeError']",
-        ): "Some say that this is the robust way, "
-        "better than the one in the manual. On a build without the device it does not help.",
+        ): "Some say that this is the robust way. "
+        "On some machines it is. What raises on a build without the device is written in Python.",
         (
             "['cpu', 'plan B', 'ValueError']",
             "['RuntimeError']",
-        ): "So it should be: a missing device is caught, a typo is not. It is the other way round.",
+        ): "So it should be. Try both lines, and look at the names of the two errors.",
         ("['cpu', 'AssertionError', 'plan B']", "['MemoryError']"): "It is no error of Python's "
         "own memory. So `except MemoryError` lets it pass.",
         ("['cpu', 'AssertionError', 'plan B']", "[]"): "It has a parent among these three.",
@@ -233,11 +231,11 @@ def test_an_alarm_that_always_rings():
         "looks like a wrong value. PyTorch's parser is C++, and has another word for it.",
     },
 )
-def test_a_plan_b_that_is_not_reached():
-    """A script tries the device and falls back in `except RuntimeError`. What comes of it where
-    the device exists, where PyTorch was built without it, and after a typo?
+def test_a_plan_b_for_three_places():
+    """A script tries a device and falls back in `except RuntimeError`. How does it end: where the
+    device exists, where PyTorch was built without it, and after a typo?
 
-    And which of three would catch the error of a GPU that is full?
+    And which of three exceptions would catch the error of a GPU that is full?
     """
     missing = "xpu" if torch.backends.cuda.is_built() else "cuda"
     full, ends = torch.OutOfMemoryError, []
@@ -260,12 +258,13 @@ def test_a_plan_b_that_is_not_reached():
         "torch.cuda has a function that never raises, with CUDA or without.",
         'torch.device("cuda") checks nothing: it is only a name.',
     ],
-    why="is_available() answers without a sound on every build. Choose once, at the top, and hand "
-    "the device on. torch.accelerator.current_accelerator() (since 2.6) knows other makes too.",
+    why="is_available() answers without a sound on every build. Choose once, at the top, and "
+    "pass the device along. torch.accelerator.current_accelerator() (since 2.6) knows other makes, "
+    "too.",
     wrong={
         'try:\n    torch.ones(1, device="cuda:0")\n    return torch.device("cuda:0")\n'
-        'except RuntimeError:\n    return torch.device("cpu")': "Some say that a probe is more "
-        "reliable. It asks the real machine only, and a build without CUDA raises something else.",
+        'except RuntimeError:\n    return torch.device("cpu")': "A probe "
+        "only asks the real machine, and a build without CUDA raises something else.",
         'try:\n    torch.ones(1, device="cuda")\n    return torch.device("cuda")\n'
         'except Exception:\n    return torch.device("cpu")': "Whatever goes wrong, even a full "
         "card or a typo, ends on the CPU. And torch.cuda was not asked.",
@@ -273,6 +272,8 @@ def test_a_plan_b_that_is_not_reached():
         'except Exception:\n    return torch.device("cpu")': (
             "To name a device does not touch it, so nothing is ever raised here."
         ),
+        'return "cuda" if torch.cuda.is_available() else "cpu"': "The right question, and a name "
+        "for an answer. A torch.device is asked for.",
         'return torch.device("cuda" if torch.backends.cuda.is_built() else "cpu")': "It tells what "
         "PyTorch was built for. A card and its driver are another matter.",
         'return torch.device("cuda" if torch.cuda.is_initialized() else "cpu")': "It tells whether "
@@ -285,10 +286,10 @@ def test_a_plan_b_that_is_not_reached():
     ],
 )
 def test_decide_once_at_the_top(monkeypatch):
-    """Write `choose`: the device for a whole script, CUDA if torch.cuda finds a card, else the CPU.
+    """Write `choose`: the torch.device for a whole script, CUDA if torch.cuda finds a card, else
+    the CPU.
 
-    Ask, and try nothing: here we let the functions of torch.cuda believe in two cards, then in
-    none.
+    Ask, and try nothing: here the functions of torch.cuda believe in two cards, then in none.
     """
 
     def choose():
@@ -302,7 +303,7 @@ def test_decide_once_at_the_top(monkeypatch):
             if "init" not in name:
                 monkeypatch.setattr(torch.cuda, name, lambda cards=cards: cards)
         device = choose()
-        assert isinstance(device, torch.device)
+        assert type(device) is torch.device
         assert device.type == ("cpu", "cuda")[cards > 0]
 
 
@@ -329,6 +330,8 @@ def test_decide_once_at_the_top(monkeypatch):
         "noise = torch.randn(x.shape, dtype=x.dtype)\nreturn x + noise": "The dtype is right. What "
         "about the place?",
         "return x + torch.zeros_like(x)": "It follows x, but it is no noise.",
+        "noise = torch.rand_like(x)\nreturn x + noise": "It follows x. But these numbers are all "
+        "between 0 and 1. Normal noise has no side.",
     },
     right=[
         "noise = torch.randn(x.shape).to(x)\nreturn x + noise",
@@ -339,7 +342,8 @@ def test_decide_once_at_the_top(monkeypatch):
 )
 def test_noise_from_elsewhere():
     """This layer adds normal noise. It works on the laptop, and fails with a model that is
-    somewhere else. Repair it. What comes out is like x: in shape, device and dtype."""
+    somewhere else. Repair it. What comes out is like x: in shape, device and dtype. And x still
+    gets its gradient."""
 
     class Noisy(nn.Module):
         def forward(self, x):
@@ -358,9 +362,10 @@ def test_noise_from_elsewhere():
         assert [y.device, y.dtype, y.shape] == [x.device, x.dtype, x.shape]
         y.sum().backward()
         if place == "cpu":
-            assert x.grad.eq(1).all()
-            assert y.mean().abs() < 0.2 and (y.std() - 1).abs() < 0.2
-            assert not torch.equal(y, layer(x))
+            assert x.grad.unique().tolist() == [1.0]
+            mean, spread, same = y.mean().item(), y.std().item(), torch.equal(y, layer(x))
+            assert abs(mean) < 0.2 and abs(spread - 1) < 0.2
+            assert not same
 
 
 @koan(
@@ -377,9 +382,9 @@ def test_noise_from_elsewhere():
     wrong={
         "['listed']": "A slice of a parameter is not the parameter. The move gives the weight new "
         "memory; what does the slice show?",
-        "['replaced', 'listed', 'row']": "Some fear that an assignment throws the buffer away. "
+        "['replaced', 'listed', 'row']": "An assignment does not throw the buffer away. "
         "Module looks at the name: it was a buffer, and a tensor may follow it.",
-        "[]": "Some say that a model takes everything along that it holds. It only takes what is "
+        "[]": "A model does not take along everything that it holds. It only takes what is "
         "registered.",
         "['listed', 'row', 'weight']": "A parameter is the first thing that .to() looks for.",
         "['row']": "nn.Module does not look into lists for tensors.",
@@ -511,6 +516,8 @@ def test_a_mask_from_the_first_day():
         "torch.set_default_device(place)\ntry:\n    return make()\nfinally:\n    torch.set_default_"
         "device(None)": "None stands for no default at all. The caller had one.",
         "torch.device(place)\nreturn make()": "A device that is only named does nothing.",
+        "return make().to_empty(device=place)": "That gives memory, and no numbers. And make() was "
+        "never told where to build.",
         "return make().to(place)": "Made on the caller's default, then moved. And if there are no "
         "numbers to move?",
         "old = torch.get_default_device()\ntorch.set_default_device(place)\nmade = make()\n"
@@ -524,7 +531,8 @@ def test_a_mask_from_the_first_day():
 )
 def test_give_the_default_back():
     """`build` makes a model on another default device. Afterwards strange things happen elsewhere:
-    new tensors are not where they used to be. Repair it."""
+    new tensors are not where they used to be. Repair it. While make() runs, `place` is the default.
+    """
 
     def build(make, place):
         # answer:
@@ -537,13 +545,19 @@ def test_give_the_default_back():
         # return made
         # end
 
+    def make():
+        seen.append(torch.zeros(1).device.type)
+        return nn.Linear(2, 2)
+
     def broken():
         raise KeyError("this layer does not exist")
 
+    seen = []
     try:
         for ours, place in (("cpu", "meta"), ("meta", "cpu")):
             torch.set_default_device(ours)
-            assert build(lambda: nn.Linear(2, 2), place).weight.device.type == place
+            built = build(make, place)
+            assert [*seen[-1:], built.weight.device.type] == [place, place]
             assert torch.zeros(1).device.type == ours
             with pytest.raises(KeyError):
                 build(broken, place)
@@ -626,6 +640,15 @@ def test_give_the_default_back():
         "def __init__(self, mean):\n"
         "    super().__init__()\n"
         "    self.cell = nn.Linear(2, 2)\n"
+        "    self.mean = nn.Parameter(mean, requires_grad=False)\n\n"
+        "def forward(self, x):\n"
+        "    state = x.new_zeros(2)\n"
+        "    for step in x:\n"
+        "        state = (state + self.cell(step - self.mean)).tanh()\n"
+        "    return state",
+        "def __init__(self, mean):\n"
+        "    super().__init__()\n"
+        "    self.cell = nn.Linear(2, 2)\n"
         "    self.register_buffer('mean', mean.clone())\n\n"
         "def forward(self, x):\n"
         "    state = torch.zeros(2, device=x.device, dtype=x.dtype)\n"
@@ -668,8 +691,9 @@ def test_a_model_for_any_device():
     expected = torch.zeros(2)
     for step in x:
         expected = (expected + model.cell(step - model.mean)).tanh()
-    assert [name for name, _ in model.named_parameters()] == ["cell.weight", "cell.bias"]
+    trained = [name for name, p in model.named_parameters() if p.requires_grad]
+    assert trained == ["cell.weight", "cell.bias"]
     fresh.load_state_dict(model.state_dict())
-    assert torch.equal(fresh(x), expected)
-    assert torch.allclose(fresh.double()(x.double()), expected.double(), atol=1e-5)
+    assert fresh(x).tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert fresh.double()(x.double()).tolist() == pytest.approx(expected.tolist(), abs=1e-5)
     assert fresh.to("meta")(x.double().to("meta")).is_meta

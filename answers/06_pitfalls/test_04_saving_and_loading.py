@@ -43,9 +43,7 @@ def a_file(name, **classes):
         "not of the model. Use nn.ModuleList, and compare outputs before and after a load."
     ),
     wrong={
-        "[6, 5.0, 5.0]": (
-            "Some trust a strict load: if all keys match, all was loaded. Which keys are there?"
-        ),
+        "[6, 5.0, 5.0]": ("A strict load compares the keys of both sides. Which keys are there?"),
         "[6, 5.0, 0.0]": "What the checkpoint has, and the model knows, is loaded.",
         "[2, 5.0, 5.0]": "Two entries, three layers with two numbers each: not all came along.",
         "[2, 0.0, 0.0]": "One of the layers is an attribute of its own.",
@@ -114,35 +112,49 @@ def test_a_file_older_than_its_class(tmp_path):
     see="torch.load",
     hint=[
         "The file says: take what is called Net from the module models. The module is there.",
-        "How does Python itself complain when a module has no such name: models.Net?",
+        "Where are the parameters of a module kept: in its class, or in its attributes?",
     ],
     why=(
         "A pickled model is found again by the path of its class. Rename it, move its file, or "
         "define it in a script's __main__, and every old file is closed: Can't get attribute "
-        "'Net'. Had the module itself gone, it would be ModuleNotFoundError."
+        "'Net'. An empty stand-in of that name opens it: the attributes, parameters and all, were "
+        "in the file. Save its state dict, and never need the name again."
     ),
     wrong={
-        "ModuleNotFoundError": "The module is still there, under its old name.",
-        "NameError": "Near, but the name is looked up inside a module.",
-        "pickle.UnpicklingError": (
+        ("ModuleNotFoundError", "['weight', 'bias']"): (
+            "The module is still there, under its old name."
+        ),
+        ("NameError", "['weight', 'bias']"): "Near, but the name is looked up inside a module.",
+        ("pickle.UnpicklingError", "['weight', 'bias']"): (
             "That is a refusal to trust. Trust was granted; something is missing."
         ),
-        "ImportError": "The import goes well. It is the next step that fails.",
-        "KeyError": "The class was not looked up in a dictionary of names.",
-        "RuntimeError": "It does not come as far as PyTorch.",
+        ("ImportError", "['weight', 'bias']"): (
+            "The import goes well. It is the next step that fails."
+        ),
+        ("AttributeError", "[]"): (
+            "The stand-in has no layers of its own. But its __init__ is not what fills it here."
+        ),
     },
 )
 def test_a_class_with_a_new_name(tmp_path):
-    """The whole model is saved; later its class is renamed. Which exception does loading raise?"""
+    """The whole model is saved; later its class is renamed. Which exception does loading raise?
 
-    class Net(nn.Linear):
-        pass
+    Then somebody puts an empty class of the old name there. Which names are in the state dict now?
+    """
 
+    class Net(nn.Linear): ...
+
+    class StandIn(nn.Module): ...
+
+    path = tmp_path / "net.pt"
     with a_file("models", Net=Net):
-        torch.save(Net(1, 1), tmp_path / "net.pt")
+        torch.save(Net(1, 1), path)
     with a_file("models", Network=Net), pytest.raises(Exception) as caught:
-        torch.load(tmp_path / "net.pt", weights_only=False)
+        torch.load(path, weights_only=False)
     assert caught.type is answer(AttributeError)
+    with a_file("models", Net=StandIn):
+        opened = torch.load(path, weights_only=False)
+    assert list(opened.state_dict()) == answer(["weight", "bias"])
 
 
 @koan(
@@ -168,7 +180,7 @@ def test_a_class_with_a_new_name(tmp_path):
         (
             "torch.save(model, path)",
             "restored = nets.Net(2, 1)\nrestored.load_state_dict(torch.load(path))",
-        ): "Some say the file of a whole model is self-contained. It still asks for the old path.",
+        ): "The file of a whole model is not self-contained. It still asks for the old path.",
         (
             "torch.save(model.state_dict(), path)",
             "restored = torch.load(path)",
@@ -192,7 +204,7 @@ def test_a_class_with_a_new_name(tmp_path):
 )
 def test_a_class_that_moves_house(tmp_path):
     """Between saving and loading, the class moves from models.py to nets.py. Repair both marked
-    lines: the model shall be restored, and the file needs no old path."""
+    lines: the model is restored, and the file does not need the old path."""
 
     class Net(nn.Linear):
         pass
@@ -384,9 +396,9 @@ def test_fill_a_skeleton():
     },
 )
 def test_who_stays_on_meta():
-    """A skeleton takes over a checkpoint with assign=True. The load is strict, and content.
+    """A skeleton takes over a checkpoint with assign=True. The load is strict, and it succeeds.
 
-    Which of the four tensors are on meta still?
+    Which of the four tensors are still on meta?
     """
 
     def build():
@@ -408,30 +420,44 @@ def test_who_stays_on_meta():
     see="torch.load",
     hint=[
         "What does open() leave behind before the first byte is written?",
-        "The reader looks for a beginning. Python has a word for reading where nothing is left.",
+        "torch.save opens the file, then it turns the objects into bytes, then it writes. At which "
+        "step does the rule fail?",
     ],
     why=(
-        "The old checkpoint was emptied before the new one was written, so now there is none. (A "
-        "file that is cut off later gives a RuntimeError about its archive.) Save under another "
-        "name, then os.replace(): the old file stays whole until the new one is."
+        "The file is emptied first, and written after that. Whatever happens in between, a kill or "
+        "an error of pickle, the old checkpoint is lost. (A file that begins well raises another "
+        "error: RuntimeError.) Save under another name, then os.replace(): the old file stays "
+        "whole until the new one is."
     ),
     wrong={
-        "FileNotFoundError": "The file is there. It has no content.",
-        "RuntimeError": "So a file speaks that begins well and is cut off later.",
-        "ValueError": "There is no value to find fault with.",
-        "KeyError": "No entry has been looked for yet.",
-        "OSError": "For the system all is well: a file can be opened and read.",
+        ("FileNotFoundError", "{}"): "The file is there. There is nothing in it.",
+        ("RuntimeError", "{}"): (
+            "This is raised for a file that begins well and is cut off later. This one is empty."
+        ),
+        ("OSError", "{}"): "For the system all is well: the file can be opened and read.",
+        ("EOFError", "{'epoch': 3}"): (
+            "The save raised, so nothing was changed? It had opened the file for writing before."
+        ),
+        ("EOFError", "{'epoch': 4}"): "Entries are not written one by one: all are pickled first.",
     },
 )
 def test_killed_while_saving(tmp_path):
     """A job saves over its only checkpoint, and is killed at the wrong moment. The file is empty.
-    Which exception does loading raise?"""
-    path = tmp_path / "last.pt"
-    torch.save({"epoch": 3}, path)
+    Which exception does loading raise?
+
+    Another job is not killed, but its save raises: pickle takes no lambda. What is `found`?
+    """
+    path, found = tmp_path / "last.pt", {}
     path.open("wb").close()
     with pytest.raises(Exception) as caught:
         torch.load(path)
     assert caught.type is answer(EOFError)
+    torch.save({"epoch": 3}, path)
+    with suppress(Exception):
+        torch.save({"epoch": 4, "rule": lambda rate: rate / 2}, path)
+    with suppress(Exception):
+        found = torch.load(path)
+    assert found == answer({})
 
 
 @koan(
@@ -454,7 +480,7 @@ def test_killed_while_saving(tmp_path):
             "An optimizer is an object. Its state dict is a dictionary of tensors and numbers."
         ),
         "[]": (
-            "Some say weights_only means tensors and nothing else. It means: no foreign classes."
+            "weights_only does not mean tensors and nothing else. It means: no foreign classes."
         ),
         "['optimizer', 'dtype', 'best', 'folder']": (
             "torch.save writes them all. It is the load that chooses."
@@ -478,9 +504,11 @@ def test_a_checkpoint_of_odds_and_ends(tmp_path):
 @koan(
     see="torch.serialization.safe_globals",
     hint=[
-        "Loading a pickle may call functions that its writer chose. What does the second one call?",
-        "The error message names two ways out. One opens the door to everybody.",
-        "Name the one class that you trust.",
+        "Loading a pickle may call functions that its writer chose. What does Trap ask for?",
+        "PyTorch's message proposes weights_only=False first. That is a way for files that nobody "
+        "else can have touched: it trusts every class in every file, Trap as well. Read on: the "
+        "message has a second way.",
+        "Name the one class that you trust, and nobody else.",
     ],
     why=(
         "weights_only=False makes the error go away, and runs whatever a file asks for. "
@@ -489,7 +517,8 @@ def test_a_checkpoint_of_odds_and_ends(tmp_path):
     ),
     wrong={
         "return torch.load(path, weights_only=False)": (
-            "The popular cure. It runs what is in the file, and the second file has an order in it."
+            "PyTorch's message puts it first, for files from a source that you trust. `read` gets "
+            "a stranger's file too, and now does what that file asks for: a folder was made."
         ),
         "try:\n"
         "    return torch.load(path)\n"
@@ -513,7 +542,8 @@ def test_a_checkpoint_of_odds_and_ends(tmp_path):
 )
 def test_open_the_door_for_one(tmp_path):
     """Your checkpoint holds an object of your own class `Settings`, and torch.load refuses it.
-    Repair `read`. A file from somebody else shall run nothing on your machine."""
+    Repair `read`. A file from somebody else must run nothing on your machine: so do not take the
+    first advice that you get."""
 
     class Settings:
         def __init__(self, rate):
@@ -556,7 +586,7 @@ def test_open_the_door_for_one(tmp_path):
     ),
     wrong={
         "[0.5, 1.0]": (
-            "Some say that calling state_dict() takes a snapshot. Which part of it costs memory?"
+            "state_dict() does not take a snapshot of everything. Which part of it costs memory?"
         ),
         "[0.25, 2.0]": "The dictionaries of the settings are new. Only tensors are shared.",
         "[0.25, 1.0]": "The other way round: which part is shared?",
@@ -587,7 +617,7 @@ def test_half_a_photograph():
     why=(
         "The checkpoint brings its own settings, the rate among them, and overrules what the "
         "constructor was told. Change param_groups after the load (or the file's before it). With "
-        "a scheduler this is its task, and its state belongs into the checkpoint, too."
+        "a scheduler this is its task, and its state belongs in the checkpoint, too."
     ),
     wrong={
         "optimizer = torch.optim.SGD([weight], lr=rate, momentum=0.5)": (
@@ -622,7 +652,7 @@ def test_half_a_photograph():
 )
 def test_a_rate_that_is_forgotten_at_once():
     """A training goes on from its checkpoint, with a new rate. No error, and the steps are as long
-    as before. Repair the marked lines. The velocity in the checkpoint shall count, too."""
+    as before. Repair the marked lines. The velocity in the checkpoint must count, too."""
 
     def resume(weight, saved, rate):
         # answer:
@@ -709,8 +739,8 @@ def test_one_picture_and_its_company():
 @koan(
     see="torch.load",
     hint=[
-        "Wrappers nest, in both orders. Take off prefixes until none is left.",
-        "A word inside a name is no prefix. Which layer here would be hurt by replace?",
+        "Wrappers nest, in both orders. How many prefixes can a name have?",
+        "A word inside a name is no prefix, and an ending may fit two names. Print both lists.",
         "Stay strict: a checkpoint without the norm must not load in silence.",
         "What else does a model need before it can predict?",
     ],
@@ -739,6 +769,16 @@ def test_one_picture_and_its_company():
         "state = {k: v for k, v in state.items() if not k.startswith(('module.', '_orig_mod.'))}\n"
         "model.load_state_dict(state)\n"
         "model.eval()": "The odd names are gone, and with them the numbers.",
+        "state = torch.load(path)\n"
+        "state = {'.'.join(k.split('.')[-2:]): v for k, v in state.items()}\n"
+        "model.load_state_dict(state)\n"
+        "model.eval()": "Good while a name has two parts. Layers nest.",
+        "state = torch.load(path)\n"
+        "state = {\n"
+        "    n: next(v for k, v in state.items() if k.endswith(n)) for n in model.state_dict()\n"
+        "}\n"
+        "model.load_state_dict(state)\n"
+        "model.eval()": "One name may be the ending of another. Then the first one is taken twice.",
         "wrappers = {'module', '_orig_mod'}\n"
         "state = torch.load(path)\n"
         "state = {'.'.join(p for p in k.split('.') if p not in wrappers): v "
@@ -791,21 +831,21 @@ def test_load_whatever_the_wrapper(tmp_path):
         # end
 
     def build():
-        return nn.ModuleDict({"my_module": nn.Linear(1, 1), "norm": nn.BatchNorm1d(1)})
+        return nn.ModuleDict({"my_module": nn.ModuleDict({"norm": norm(1)}), "norm": norm(1)})
 
     def compile_(model):
         return torch.compile(model, backend="eager")
 
-    path, wrap = tmp_path / "a.pt", nn.DataParallel
+    path, wrap, norm = tmp_path / "a.pt", nn.DataParallel, nn.BatchNorm1d
     for wrappers in ((), (wrap,), (compile_,), (compile_, wrap), (wrap, compile_)):
-        model, fresh = build(), build()
-        nn.init.constant_(model["my_module"].weight, 7.0 + len(wrappers))
+        model, fresh, numbers = build(), build(), torch.arange(4.0) + len(wrappers)
+        nn.utils.vector_to_parameters(numbers, model.parameters())
         for wrapper in wrappers:
             model = wrapper(model)
         torch.save(model.state_dict(), path)
         restore(fresh, path)
-        assert fresh["my_module"].weight.item() == 7.0 + len(wrappers)
-        assert not fresh.training and not fresh["norm"].training
-    torch.save({k: v for k, v in model.state_dict().items() if "norm" not in k}, path)
+        assert [parameter.item() for parameter in fresh.parameters()] == numbers.tolist()
+        assert [name for name, layer in fresh.named_modules() if layer.training] == []
+    torch.save({k: v for k, v in model.state_dict().items() if "my_module" in k}, path)
     with pytest.raises(RuntimeError):
         restore(build(), path)

@@ -27,7 +27,19 @@ from sensei import answer, koan
     ),
     wrong={
         ("['no_grad']", "['eval']"): (
-            "Some say inference_mode puts the layers into eval mode. It has only the name."
+            "Some say inference_mode puts the layers into eval mode, as its name suggests. It "
+            "switches the recording off, and no layer hears of it."
+        ),
+        ("['no_grad']", "[]"): (
+            "inference_mode is about the recording, in spite of its name. And who said no_grad in "
+            "the second way of the four?"
+        ),
+        ("['no_grad', 'inference_mode']", "['no_grad']"): (
+            "no_grad is the one that switches the recording off. Which way leaves it on?"
+        ),
+        ("['no_grad']", "['no_grad']"): (
+            "There are two switches, and each complaint is about one of them. Which way leaves the "
+            "layers in train mode, and which one leaves the recording on?"
         ),
         ("[]", "['eval']"): (
             "Some say that without gradients a dropout has nothing to do. It does not ask for them."
@@ -41,7 +53,8 @@ def test_two_complaints_about_a_service():
     """A service can answer in four ways. Two complaints come in: one question gets two different
     answers; and kept answers keep a graph in memory. Which ways does each complaint concern?
     Lists of names, in the order of `ways`."""
-    net, x = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5), nn.Linear(64, 1)), torch.ones(1, 4)
+    net = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5), nn.Linear(64, 1))
+    x = torch.ones(1, 4)
     ways = {
         "no_grad": torch.no_grad()(lambda: net.train()(x)),
         "eval": lambda: net.eval()(x),
@@ -78,6 +91,15 @@ def test_two_complaints_about_a_service():
         ),
         "y = F.scaled_dot_product_attention(x, x, x)\nreturn F.dropout(y, 0.5, self.training)": (
             "It obeys the mode. But now whole output values are zeroed, not attention weights."
+        ),
+        "return F.dropout(F.scaled_dot_product_attention(x, x, x), 0.5, self.training)": (
+            "It obeys the mode. But it drops numbers of the result, after the weights were used."
+        ),
+        "return F.dropout(F.scaled_dot_product_attention(x, x, x), 0.5)": (
+            "F.dropout is a function, too: without its third argument it always drops."
+        ),
+        "return F.scaled_dot_product_attention(x, x, x, dropout_p=0.0)": (
+            "Eval mode is steady now. But who drops the weights in train mode?"
         ),
     },
     right=[
@@ -193,7 +215,8 @@ def test_false_alarms_after_a_look_at_new_parts():
     claims=["B-5-07"],
     see="torch.nn.Module.modules",
     hint=[
-        "The first call walks into all norms. What must be said to them afterwards?",
+        "Who must be in train mode after start_epoch, and who must not? The model arrives in eval "
+        "mode.",
         "The norms may lie deep, and be of several classes with one common parent.",
         "Two things must hold: the statistics rest, and the norms use them.",
     ],
@@ -208,6 +231,11 @@ def test_false_alarms_after_a_look_at_new_parts():
         "model.train()\nfor m in model.modules():\n"
         "    if isinstance(m, nn.modules.batchnorm._BatchNorm):\n        m.momentum = 0.0": (
             "The statistics rest. But the norms still use those of the small batch."
+        ),
+        "model.train()\nfor module in model.modules():\n"
+        "    if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):\n"
+        "        module.momentum = 0.0": (
+            "A momentum of 0 stops the writing. What do the norms read from in train mode?"
         ),
         "model.train()\nfor m in model.modules():\n"
         "    if isinstance(m, nn.modules.batchnorm._BatchNorm):\n"
@@ -257,7 +285,8 @@ def test_fine_tune_on_eight_samples():
             start_epoch(model.eval())
             model(x)
             torch.testing.assert_close(norm(x)[:4], norm(x[:4]))
-            assert all(m.training for m in model.modules() if m is not norm)
+            resting = [name for name, m in model.named_modules() if not m.training]
+            assert resting == [name for name, m in model.named_modules() if m is norm]
         assert norm.running_mean.tolist() == [0.0, 0.0]
         assert norm.running_var.tolist() == [1.0, 1.0]
 
@@ -265,9 +294,12 @@ def test_fine_tune_on_eight_samples():
 @koan(
     see="torch.nn.CrossEntropyLoss",
     hint=[
-        "At first all ten are equal, with or without softmax. What is -log of a tenth?",
-        "At last softmax gives 1 and nine times 0. cross_entropy takes exp of each: 2.7, and what?",
-        "Then the loss is -log of the right one's share of the sum.",
+        "The first line of each log: all ten scores are equal, with or without softmax. What is "
+        "-log of a tenth?",
+        "The last line of the first log: how sure is a model whose right score leads by 100?",
+        "The last line of the second log: softmax has made 1 and nine times 0 of the scores, and "
+        "cross_entropy takes exp of each: 2.7, and what? -log of the right one's share is the "
+        "loss.",
     ],
     why=(
         "The first line of both logs is log(10): an untrained model looks healthy either way. The "
@@ -288,7 +320,7 @@ def test_the_first_and_the_last_line_of_two_logs():
     """Ten classes, two trainings. One loss is given scores, the other one softmaxed scores.
 
     Predict the first line of each log (all scores are 0), and the last one (the right score is 100,
-    the rest 0). One decimal.
+    the rest 0). Round each loss to one decimal.
     """
     first, last = torch.zeros(1, 10), torch.zeros(1, 10)
     last[0, 3] = 100.0
@@ -302,8 +334,10 @@ def test_the_first_and_the_last_line_of_two_logs():
 @koan(
     see="torch.nn.BCEWithLogitsLoss",
     hint=[
-        "A sigmoid gives numbers above 0. On which side of 0.5 are their sigmoids?",
-        "The surest 'no' of a first sigmoid is 0. What does the loss make of the score 0?",
+        "The first blank, after two sigmoids: the first one gives numbers above 0. On which side "
+        "of 0.5 are their sigmoids?",
+        "The second blank: the surest 'no' of a first sigmoid is 0. What does the loss make of the "
+        "score 0?",
     ],
     why=(
         "After one sigmoid no score is below 0, and from there a second one is never below 0.5: "
@@ -323,8 +357,8 @@ def test_the_first_and_the_last_line_of_two_logs():
 def test_a_ward_where_all_are_ill():
     """The model ends with a sigmoid; the report and the loss apply one, too. Ill means above 0.5.
 
-    How many of four are ill after one sigmoid and after two? And which loss, with two decimals,
-    does the surest healthy one have?
+    How many of four are ill after one sigmoid and after two? And what is the loss of the surest
+    healthy one? Round the loss to two decimals.
     """
     scores = torch.tensor([-4.0, -1.0, 0.5, 3.0])
     once = scores.sigmoid()
@@ -338,32 +372,59 @@ def test_a_ward_where_all_are_ill():
 @koan(
     see="torch.exp",
     hint=[
-        "math.exp works with Python's floats. What do they do when a result is too large?",
-        "math.log(0.0) complains about its argument. Here the argument is fine; the result is not.",
+        "The first blank: exp(100) has 44 digits. What is the largest number of the tensor's "
+        "dtype? torch.finfo tells.",
+        "The second blank: which exceptions has Python for arithmetic? Its documentation shows a "
+        "tree of them.",
     ],
     why=(
-        "PyTorch goes on with inf, in a log and in your weights; Python's math module stops. So a "
-        "run dies in the line that prints the perplexity, and the loss had been bad for long. "
-        "Use loss.exp(), and look for the first large loss."
+        "float32 ends near 3.4e38, so from a loss of 89 on its exp is inf, and PyTorch goes on "
+        "with it, in a log and in your weights. Python's math works in 64 bits: exp(100) fits, "
+        "exp(1000) raises OverflowError. So one program prints inf and another one dies, and the "
+        "loss had been bad for long."
     ),
     wrong={
-        "ValueError": "math.log(0.0) says this: there is no such logarithm. exp(1000) exists.",
-        "RuntimeError": "PyTorch's own word. But the tensor has no part in it beyond its number.",
-        "FloatingPointError": (
+        ("[math.exp(100.0), math.inf]", "OverflowError"): (
+            "Python's float has room for exp(100). Has the tensor's dtype?"
+        ),
+        ("[math.nan, math.nan]", "OverflowError"): (
+            "Some say that a number which is too large becomes nan. It is only too large: compare "
+            "it with others, and you see where it stands."
+        ),
+        ("[math.inf, math.inf]", "ValueError"): (
+            "math.log(0.0) says this: there is no such logarithm. exp(1000) exists."
+        ),
+        ("[math.inf, math.inf]", "RuntimeError"): (
+            "PyTorch's own word. But the tensor has no part in it beyond its number."
+        ),
+        ("[math.inf, math.inf]", "FloatingPointError"): (
             "Some say so, since the name fits so well. Python itself hardly raises it."
         ),
-        "TypeError": "math.exp takes what can become a float: a tensor with one number, too.",
+        ("[math.inf, math.inf]", "TypeError"): (
+            "math.exp takes what can become a float: a tensor with one number, too."
+        ),
+        ("[math.inf, math.inf]", "ArithmeticError"): (
+            "You are near: this is the parent of the right one. Which of its children is it?"
+        ),
+        ("[math.inf, math.inf]", "Exception"): (
+            "This is the parent of nearly all. The type itself is asked for."
+        ),
     },
+    right=[
+        ("[torch.inf, torch.inf]", "OverflowError"),
+        ("[float('inf'), float('inf')]", "OverflowError"),
+    ],
 )
 def test_the_perplexity_of_a_bad_day():
-    """The loss has grown to 1000. In PyTorch its exp is infinite. Python's math refuses.
+    """Two losses on a bad day. Predict exp of both in PyTorch: numbers, math.inf or math.nan.
 
-    Which exception does it raise?
+    Python's math can do the first one. Which exception does it raise for the second?
     """
-    loss = torch.tensor(1000.0)
-    assert str(loss.exp().item()) == "inf"
+    losses = torch.tensor([100.0, 1000.0])
+    assert losses.exp().tolist() == answer([math.inf, math.inf])
+    assert math.exp(losses[0]) < math.inf
     with pytest.raises(Exception) as caught:
-        math.exp(loss)
+        math.exp(losses[1])
     assert caught.type is answer(OverflowError)
 
 
@@ -377,7 +438,9 @@ def test_the_perplexity_of_a_bad_day():
     why=(
         "log_softmax computes the logarithms from the scores: -200 is a fine number, its exp is 0, "
         "and 0 * -200 is 0. The where and nan_to_num come too late: they hide the nan from "
-        "forward, and backward meets it."
+        "forward, and backward meets it. A small constant, as in (p + 1e-9).log(), is enough for "
+        "an entropy. In a cross entropy it costs: no loss is above 20.7 then, and a sample that "
+        "is badly wrong sends hardly any gradient."
     ),
     wrong={
         "p = scores.softmax(dim=-1)\nreturn -torch.where(p > 0, p * p.log(), 0.0).sum(dim=-1)": (
@@ -431,7 +494,7 @@ def test_the_entropy_of_a_sure_answer():
 @koan(
     see="torch.where",
     hint=[
-        "The means are right, and the gradient of w is nan. Which division is done for row 2?",
+        "The means are right, the gradient of w is nan. What is divided for the empty sentence?",
         "where sends the gradient 0 into the other branch. What is 0 / 0 there?",
         "Make the division harmless before it takes place, not after.",
     ],
@@ -444,6 +507,12 @@ def test_the_entropy_of_a_sure_answer():
         "return (total / count).nan_to_num(0.0)": (
             "Some say this removes the nan. It removes it from forward; look at w.grad."
         ),
+        "return (total / count).nan_to_num()": (
+            "Some say this removes the nan. It removes it from forward; look at w.grad."
+        ),
+        "return total / max(count, 1)": (
+            "max of Python asks for one truth, and count holds a number for each sentence."
+        ),
         "return (total / count).masked_fill(count == 0, 0.0)": (
             "It is the same as where: first the division, then the choice."
         ),
@@ -455,6 +524,7 @@ def test_the_entropy_of_a_sure_answer():
     right=[
         "return total / torch.where(count > 0, count, 1.0)",
         "return total / (count + 1e-8)",
+        "return total / torch.maximum(count, torch.tensor(1.0))",
         "return total / (count + (count == 0))",
         "means = torch.zeros_like(total)\n"
         "means[count > 0] = total[count > 0] / count[count > 0]\n"
@@ -597,7 +667,7 @@ def test_an_agent_that_cannot_choose():
     see="torch.testing.assert_close",
     hint=[
         "Another batch size may mean another order of summation. What does that change?",
-        "The last digit of 10000 is worth more than that of 0.1. So what must a tolerance follow?",
+        "A million's last digit is worth more than a thousandth's. What must a tolerance follow?",
         "It must stay small: a norm in train mode is a real difference.",
     ],
     why=(
@@ -610,7 +680,7 @@ def test_an_agent_that_cannot_choose():
             "Some say it is nondeterminism. Each call repeats exactly; but these are two calls."
         ),
         "return (a - b).abs().max().item() < 1e-6": (
-            "Fine around 1. Around 10000 two neighbouring floats are farther apart than that."
+            "Fine around 1. Around a million two neighbouring floats are farther apart than that."
         ),
         "return torch.equal(a.round(decimals=3), b.round(decimals=3))": (
             "Where two neighbours lie on different sides of a step, rounding drives them apart."
@@ -618,32 +688,39 @@ def test_an_agent_that_cannot_choose():
         "return torch.allclose(a, b, atol=10.0)": (
             "Now all agree, the norm that looks at its batch as well."
         ),
+        "return torch.allclose(a, b, atol=1e-3)": (
+            "Fine for numbers around 1. Of numbers around a thousandth, what is left to see?"
+        ),
+        "return torch.allclose(a, b, rtol=0.1)": (
+            "A real difference of one part in a hundred goes by."
+        ),
         "return a.shape == b.shape": "It is quiet now, and knows nothing.",
     },
     right=[
         "return torch.allclose(a, b)",
-        "return torch.isclose(a, b, rtol=1e-3, atol=1e-5).all().item()",
-        "return ((a - b).abs() <= 1e-4 * b.abs() + 1e-5).all().item()",
+        "return torch.isclose(a, b, rtol=1e-3, atol=1e-6).all().item()",
+        "return ((a - b).abs() <= 1e-4 * b.abs() + 1e-6).all().item()",
         "try:\n    torch.testing.assert_close(a, b)\nexcept AssertionError:\n    return False\n"
         "return True",
     ],
 )
 def test_one_by_one_and_all_together():
     """Answers computed one by one and in a batch may differ in the last digit. Repair `agree`: it
-    lets that pass, and still finds a model that really depends on the batch."""
+    lets that pass, whatever the size of the numbers, and still finds a difference of 1 %, and a
+    model that really depends on the batch."""
 
     def agree(a, b):
         # answer:
-        return torch.allclose(a, b, rtol=1e-4, atol=1e-5)
+        return torch.allclose(a, b, rtol=1e-4, atol=1e-6)
         # given:
         # return torch.equal(a, b)
         # end
 
-    for scale in (0.1, 1.0, 10000.0):
+    for scale in (1e-3, 1.0, 1e6):
         a = torch.linspace(1.0, 2.0, 9) * scale
         other_order = torch.nextafter(a, 2 * a)  # the next float: one unit in the last digit
         assert agree(a, other_order) and agree(other_order, a)
-        assert not agree(a, 1.1 * a)
+        assert not agree(a, 1.01 * a) and not agree(1.01 * a, a)
     norm, x = nn.BatchNorm1d(3), torch.randn(8, 3)
     assert not agree(norm(x)[:4], norm(x[:4]))
     norm.eval()
@@ -682,6 +759,29 @@ def test_one_by_one_and_all_together():
         "return len(values), values.mean().item(), values.std().item()": (
             "Many runs and their spread, but with dice that nobody can throw again."
         ),
+        "import statistics\n\nvalues = []\nwith torch.random.fork_rng(devices=[]):\n"
+        "    for seed in seeds:\n        torch.manual_seed(seed)\n        values.append(run())\n"
+        "return len(values), statistics.mean(values), statistics.pstdev(values)": (
+            "pstdev divides by n: it wants all runs that there will ever be. What does std() of "
+            "PyTorch divide by?"
+        ),
+        "values = []\nwith torch.random.fork_rng(devices=[]):\n    for seed in seeds:\n"
+        "        torch.manual_seed(seed)\n        values.append(run())\n"
+        "values = torch.tensor(values)\n"
+        "return len(values), values.mean().item(), values.std(correction=0).item()": (
+            "This is the spread around a mean that is known beforehand. std() corrects for it."
+        ),
+        "import statistics\n\nvalues = []\nfor seed in seeds:\n"
+        "    torch.manual_seed(seed)\n    values.append(run())\n"
+        "return len(values), statistics.mean(values), statistics.stdev(values)": (
+            "The numbers are right. But the stream that the caller draws from has been moved."
+        ),
+        "values = []\nwith torch.random.fork_rng(devices=[]):\n    for seed in seeds:\n"
+        "        torch.manual_seed(seed)\n        values.append(run())\n"
+        "values = torch.tensor(values)\n"
+        "return len(values), values.mean(), values.std()": (
+            "The numbers are right, and they are still tensors. A report wants plain ones."
+        ),
     },
     right=[
         "state = torch.get_rng_state()\nvalues = []\nfor seed in seeds:\n"
@@ -695,7 +795,7 @@ def test_one_by_one_and_all_together():
 )
 def test_a_percentage_of_whom():
     """Some say "63 % remember it". Of how many? Write `measure`: one run for each seed. Return the
-    number of runs, their mean, and their std() as PyTorch counts it, all plain numbers. The
+    number of runs, their mean, and their std() as PyTorch counts it: an int and two floats. The
     caller's random stream stays as it was."""
 
     def measure(run, seeds):
@@ -715,7 +815,7 @@ def test_a_percentage_of_whom():
         before = torch.get_rng_state()
         runs, mean, spread = measure(lambda: torch.rand(size).mean().item(), seeds)
         assert torch.equal(torch.get_rng_state(), before)
-        assert runs == len(seeds)
+        assert runs == len(seeds) and type(mean) is type(spread) is float
         assert [mean, spread] == pytest.approx([truth.mean().item(), truth.std().item()], abs=1e-5)
 
 
@@ -724,7 +824,8 @@ def test_a_percentage_of_whom():
     hint=[
         "A forward hook sees (module, inputs, output). Give each one the name of its module.",
         "named_modules() has the order of definition. The hooks run in the order of the calls.",
-        "You are a guest: eval mode and no graph for the look; then hooks off and modes back.",
+        "Eval mode and no graph while you look. Afterwards remove the hooks, and put the modes "
+        "back.",
     ],
     why=(
         "A nan spreads to what follows, so the first one matters, and hooks see the layers "

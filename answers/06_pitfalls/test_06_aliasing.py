@@ -49,31 +49,48 @@ def test_two_cameras_with_one_buffer_each():
 @koan(
     see="torch.from_numpy",
     hint=[
-        "A tensor reads these bytes. What would it read if Python gave them back?",
-        "It is Python that refuses, not PyTorch. The name tells what bytes are lent through.",
+        "The first blank: how many copies of the four bytes are there? Does data_ptr() change with "
+        "from_numpy?",
+        "The second blank: somebody else reads these bytes, so Python refuses to give them back. "
+        "Its documentation has a list of all built-in exceptions; which of them fits?",
     ],
     why=(
-        "numpy borrows the bytes through Python's buffer protocol, and the tensor keeps the array "
-        "alive. While they are lent, a bytearray may be written, but not resized: BufferError. "
-        "torch.frombuffer is less careful: nobody stops you, and the tensor reads freed memory."
+        "Nothing was copied, so the tensor reads each new byte. numpy borrows the bytes through "
+        "Python's buffer protocol, and the tensor keeps the array alive. While they are lent, a "
+        "bytearray may be written, but not resized: BufferError. torch.frombuffer is less careful: "
+        "nobody stops you, and the tensor reads freed memory."
     ),
     wrong={
-        "MemoryError": "This one is for memory that cannot be had. Here it cannot be given back.",
-        "RuntimeError": "PyTorch does not notice what is done to the bytearray.",
-        "ValueError": "numpy says so when an array in use is resized. This is no array.",
-        "TypeError": "A bytearray can be cleared, on other days.",
+        ("[0, 0, 0, 0]", "BufferError"): (
+            "Some say that from_numpy copies. torch.tensor does; this one looks at the memory that "
+            "is there."
+        ),
+        ("[7, 7, 7, 7]", "BufferError"): "One byte was written. The others are what they were.",
+        ("[7, 0, 0, 0]", "MemoryError"): (
+            "This one is for memory that cannot be had. Here it cannot be given back."
+        ),
+        ("[7, 0, 0, 0]", "RuntimeError"): (
+            "PyTorch does not notice what is done to the bytearray."
+        ),
+        ("[7, 0, 0, 0]", "ValueError"): (
+            "numpy says so when an array in use is resized. This is no array."
+        ),
+        ("[7, 0, 0, 0]", "TypeError"): "A bytearray can be cleared, on other days.",
+        ("[7, 0, 0, 0]", "Exception"): (
+            "This is the parent of nearly all. The type itself is asked for."
+        ),
     },
 )
 def test_a_receiver_that_empties_its_buffer():
-    """Bytes from a network arrive in a bytearray, and a tensor looks at them. Then the receiver
-    clears the bytearray for the next message.
+    """Bytes from a network arrive in a bytearray, and a tensor is made of it. A byte is written,
+    then the receiver clears the bytearray for the next message.
 
-    Which exception does it raise?
+    Predict the tensor after the write, and the exception that clear raises.
     """
     received = bytearray(4)
     message = torch.from_numpy(np.frombuffer(received, dtype=np.uint8))
     received[0] = 7
-    assert message[0].item() == 7
+    assert message.tolist() == answer([7, 0, 0, 0])
     with pytest.raises(Exception) as caught:
         received.clear()
     assert caught.type is answer(BufferError)
@@ -83,7 +100,7 @@ def test_a_receiver_that_empties_its_buffer():
     see="torch.Tensor.add",
     hint=[
         "How many tensors does torch.zeros make here, and how many entries has the list?",
-        "b[1] = b[1] + 5 puts something new into one entry. What do the other two hold?",
+        "The line with + 5 puts something new into one entry. What do the other two hold?",
     ],
     why=(
         "[x] * 3 is one tensor three times, and += writes into it, so all three grow. An entry "
@@ -221,8 +238,8 @@ def test_take_one_frame_out_of_a_list():
     ],
 )
 def test_a_sum_that_remembers_other_calls():
-    """`total` adds parts into `out`, if a caller brings one, and else into a new tensor. So it was
-    meant. The second call gives too much. Repair it."""
+    """`total` adds parts into `out`, if a caller brings one, and else into a new tensor. That is
+    the plan. But the second call gives too much. Repair it."""
 
     # answer:
     def total(parts, out=None):
@@ -315,7 +332,7 @@ def test_the_second_epoch_is_easier():
     ],
     why=(
         "meshgrid makes its grids with expand, so nothing is copied: a row of ys is one cell of "
-        "`heights`, seen twice. One write changes the row and the source. Some functions return "
+        "`ticks`, seen twice. One write changes the row and the source. Some functions return "
         "views without saying it in their name; clone() before you write."
     ),
     wrong={
@@ -331,15 +348,16 @@ def test_the_second_epoch_is_easier():
     },
 )
 def test_move_one_point_of_a_grid():
-    """A grid of points, three high and two wide. One point is moved up to 9.
+    """A grid of points, in three rows and two columns. ys holds the second coordinate of each
+    point. One point is moved to 9.
 
-    Predict the heights of all points, and the tensor that they were made from.
+    Predict ys, and then `ticks`, from which it was made.
     """
-    heights = torch.arange(3.0)
-    ys, xs = torch.meshgrid(heights, torch.arange(2.0), indexing="ij")
+    ticks = torch.arange(3.0)
+    ys, xs = torch.meshgrid(ticks, torch.arange(2.0), indexing="ij")
     ys[0, 0] = 9.0
     assert ys.tolist() == answer([[9.0, 9.0], [1.0, 1.0], [2.0, 2.0]])
-    assert heights.tolist() == answer([9.0, 1.0, 2.0])
+    assert ticks.tolist() == answer([9.0, 1.0, 2.0])
 
 
 @koan(
@@ -542,7 +560,7 @@ def test_all_steps_of_a_sample_in_one_row():
     hint=[
         "If output row i does not depend on a sample, what is its gradient for that sample?",
         "Take the gradient of one row of the output, not of all.",
-        "You are a guest: give the parameters no .grad, and do not touch the caller's x.",
+        "The model and x are not yours: give the parameters no .grad, and do not change x.",
     ],
     why=(
         "A gradient tells who was read. Row i of the output should depend on sample i alone: any "
@@ -615,8 +633,9 @@ def test_write_a_test_for_mixed_samples():
 @koan(
     see="torch.Tensor.clone",
     hint=[
-        "Four doors: the source, the sample you hand out, the graph, and a big storage behind it.",
-        "One call leaves the graph, another one takes memory of its own. At which door is which?",
+        "Think of four dangers: a write to the source, a write to a sample that you hand out, the "
+        "graph, and a big storage behind a small tensor.",
+        "One call leaves the graph, another one takes memory of its own. Which danger needs which?",
         "What you hand out may be written to. What then of your own?",
     ],
     why=(
@@ -638,7 +657,9 @@ def test_write_a_test_for_mixed_samples():
             "The first who scales a sample in place scales it for all who come later."
         ),
         "def push(self, x):\n    self.items.append(x.detach())\n\n"
-        "def sample(self, i):\n    return self.items[i]": "All four doors are open but one.",
+        "def sample(self, i):\n    return self.items[i]": (
+            "Only the graph is gone. The memory is shared, on the way in and on the way out."
+        ),
         "def push(self, x):\n    self.items.append(torch.tensor(x.tolist()))\n\n"
         "def sample(self, i):\n    return self.items[i].clone()": (
             "A safe way, but lists know only Python's types: the dtype is lost."

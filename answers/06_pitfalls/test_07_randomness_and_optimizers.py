@@ -28,7 +28,10 @@ from sensei import answer, koan
         "['weight', 'order', 'mask', 'coin']": (
             "Natural to hope: one seed for the whole run. But some dice had already been thrown."
         ),
-        "['order', 'mask', 'coin']": "The last of them throws with the dice of another library.",
+        "['order', 'mask', 'coin']": "The coin comes from Python's own random. Who seeds it?",
+        "['weight', 'order', 'mask']": (
+            "The coin is rightly left out. But the layer was built before the seed was set."
+        ),
         "['mask']": "The loader was built early. When does it draw its order?",
         "['mask', 'coin']": "Two of the three late draws are torch's own. Which are they?",
         "[]": "A late seed is not without effect: from there on, torch's stream is fixed.",
@@ -58,35 +61,39 @@ def test_a_seed_that_comes_late():
     hint=[
         "The helper sets its seed each time it is called. Where does the stream stand after that?",
         "A long list and a short one are read from the same place. What do both begin with?",
+        "The noise is drawn between the two calls. Does the second call go on from there?",
     ],
     why=(
-        "The same seed begins the same stream, and the stream does not know what its numbers are "
-        "for. The test set is the head of the training set: your test measures memory. Seed once, "
-        "or give each set a generator with a seed of its own."
+        "The same seed begins the same stream, whatever was drawn in between and whatever the "
+        "numbers are for. So the larger set begins with the whole of the smaller one, and the test "
+        "measures memory. Seed once, or give each set a generator with a seed of its own."
     ),
     wrong={
-        "0": (
-            "It looks as if two calls made two sets of data. Look at where each call begins to "
-            "draw."
+        "[-1, -1, -1, -1, -1]": (
+            "Some say that two calls make two sets of data, and that the noise moves the stream. "
+            "Look at where each call begins to draw."
         ),
-        "1": "The first row, yes. And what comes after it in both streams?",
-        "32": "There are not that many rows in the test set.",
-        "2": "That is the number of columns. Compare whole rows.",
+        "[0, 1, 2, 3, 4]": "There are five rows in the test set. And in the training set?",
+        "[0, 0, 0, 0, 0]": "A seed fixes the whole stream. It does not repeat its first numbers.",
+        "[-1, -1, -1, 0, 1]": (
+            "That would be so if the test set ended like the other. Where do both begin?"
+        ),
     },
 )
 def test_a_test_set_of_its_own():
     """A helper makes the data, and seeds first, so that everybody gets the same data.
 
-    How many rows of the test set stand in the training set as well?
+    For each of the five test rows: predict its index in the training set, or -1 if it is not there.
     """
 
     def make_data(rows):
         torch.manual_seed(0)
         return torch.rand(rows, 2)
 
-    train, test = make_data(32), make_data(8)
-    known = [row for row in test.tolist() if row in train.tolist()]
-    assert len(known) == answer(8)
+    train = make_data(3).tolist()
+    noise = torch.rand(100)
+    test = make_data(5).tolist()
+    assert [train.index(row) if row in train else -1 for row in test] == answer([0, 1, 2, -1, -1])
 
 
 @koan(
@@ -105,6 +112,12 @@ def test_a_test_set_of_its_own():
         "torch.manual_seed(seed + epoch)": (
             "The popular cure: the epochs of one run differ. But look at its neighbour, run 8."
         ),
+        "torch.manual_seed(10 * seed + epoch)": (
+            "Room for ten epochs. Then run 7 goes on where run 8 began."
+        ),
+        "torch.manual_seed(seed * 10 + epoch)": (
+            "Room for ten epochs. Then run 7 goes on where run 8 began."
+        ),
         "torch.manual_seed(epoch)": "Now all runs are the same run, whatever their seed.",
         "torch.seed()": "New dice each time, and nobody can repeat them.",
         "if epoch == first:\n    torch.manual_seed(seed)": (
@@ -118,6 +131,7 @@ def test_a_test_set_of_its_own():
     },
     right=[
         "torch.manual_seed(seed * 10**6 + epoch)",
+        "torch.manual_seed(seed * 100 + epoch)",
         "torch.manual_seed(epoch * 10**6 + seed)",
         "torch.manual_seed(hash((seed, epoch)))",
         "torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0]))",
@@ -127,8 +141,8 @@ def test_a_test_set_of_its_own():
 def test_every_epoch_rolls_the_same():
     """A seed in the loop lets a run go on from any epoch. But now all epochs are alike.
 
-    Repair the marked line. Epochs differ, runs 7 and 8 share none of them, and a resumed run rolls
-    what an unbroken one rolls.
+    Repair the marked line. Forty epochs differ, runs 7 and 8 share none of them, and a resumed run
+    rolls what an unbroken one rolls.
     """
 
     def rolls(seed, first, last):
@@ -142,10 +156,10 @@ def test_every_epoch_rolls_the_same():
             rolled.append(tuple(torch.randint(1 << 30, (4,)).tolist()))
         return rolled
 
-    seven, eight = rolls(7, 0, 10), rolls(8, 0, 10)
-    assert rolls(7, 4, 10) == seven[4:]
-    assert rolls(8, 0, 10) == eight
-    assert len({*seven, *eight}) == 20
+    seven, eight = rolls(7, 0, 40), rolls(8, 0, 40)
+    assert rolls(7, 4, 40) == seven[4:]
+    assert rolls(8, 0, 40) == eight
+    assert len({*seven, *eight}) == 80
 
 
 @koan(
@@ -163,6 +177,9 @@ def test_every_epoch_rolls_the_same():
     wrong={
         "torch.manual_seed(0)\nscores.append(evaluate())": (
             "A popular cure. The training now begins its stream again after every evaluation."
+        ),
+        "scores.append(evaluate())\ntorch.manual_seed(0)": (
+            "After every look the training begins its stream again, so it rolls what it has rolled."
         ),
         "scores.append(evaluate())\ntorch.manual_seed(step)": (
             "Each evaluation still leaves a mark: a stream that begins anew. One evaluation less, "
@@ -191,7 +208,7 @@ def test_the_more_often_you_look():
         torch.manual_seed(0)
         luck, scores = [], []
         for step in range(1, 7):
-            luck.append(torch.rand(()).item())
+            luck.append(torch.randint(1 << 30, ()).item())
             if step % every == 0:
                 # answer:
                 with torch.random.fork_rng(devices=[]):
@@ -204,7 +221,7 @@ def test_the_more_often_you_look():
     asked = []
 
     def evaluate():
-        asked.append(torch.rand(()).item())
+        asked.append(torch.randint(1 << 30, ()).item())
         return asked[-1]
 
     runs = {every: train(every) for every in (1, 2, 3, 7)}
@@ -313,6 +330,15 @@ def test_one_worker_more():
         "torch.manual_seed(0)\nreturn torch.randint(1 << 40, ()).item()": (
             "Some say a constant seed is harmless here. All samples get one and the same number."
         ),
+        "torch.manual_seed(self.epoch * 4 + i)\nreturn torch.randint(1 << 40, ()).item()": (
+            "No two samples share a seed here. But it is everybody's stream that is seeded."
+        ),
+        "torch.manual_seed(self.epoch + i)\nreturn torch.randint(1 << 40, ()).item()": (
+            "Sample 1 of epoch 0 meets sample 0 of epoch 1. And it is everybody's stream."
+        ),
+        "torch.manual_seed(i)\nreturn torch.randint(1 << 40, ()).item()": (
+            "Each epoch repeats the one before. And it is everybody's stream that is seeded."
+        ),
         "generator = torch.Generator().manual_seed(i)\n"
         "return torch.randint(1 << 40, (), generator=generator).item()": (
             "It does not depend on workers. But each epoch repeats the one before."
@@ -331,6 +357,8 @@ def test_one_worker_more():
         "generator = torch.Generator()\n"
         "generator.manual_seed(10**6 * self.epoch + i)\n"
         "return int(torch.randint(1 << 40, (1,), generator=generator))",
+        "generator = torch.Generator().manual_seed(self.epoch * 4 + i)\n"
+        "return torch.randint(1 << 40, (), generator=generator).item()",
         "return int(np.random.default_rng([self.epoch, i]).integers(1 << 40))",
         "return random.Random(f'{self.epoch} {i}').randrange(1 << 40)",
         "with torch.random.fork_rng(devices=[]):\n"
@@ -515,7 +543,7 @@ def test_words_that_nobody_read():
 )
 def test_who_must_not_decay():
     """Only matrices and kernels should decay, no bias, and no scale of a norm. Names are a poor
-    guide: repair the choice of those that are left in peace."""
+    guide: repair the choice of those that do not decay."""
 
     def groups(model):
         # answer:

@@ -69,28 +69,33 @@ def test_what_splits_the_graph():
 @koan(
     see="torch.compile",
     hint=[
-        "fullgraph=True is a promise: no pieces. Here the promise cannot be kept.",
-        "The error has a type of its own. Look at the names in dir(torch._dynamo.exc).",
-        "The name says that this is something the compiler cannot do (yet).",
+        "The print cuts the function in two. Who minds it, with and without fullgraph?",
+        "The compiler reads the function before anything runs. Does it hand over the first half, "
+        "if it promised a whole?",
+        "The third: is the error one that an old `except RuntimeError` catches? Look at its "
+        "parents in type(...).__mro__.",
     ],
     why=(
-        "Without fullgraph you would get two graphs and no word about it. So put fullgraph=True "
-        "into a test: it names the line that breaks the graph. The type is derived from "
-        "RuntimeError, so `except RuntimeError` catches it as well."
+        "Without fullgraph you get two graphs and no word about it. With it the compiler stops at "
+        "the print and hands over nothing. So put fullgraph=True into a test: the error, derived "
+        "from RuntimeError, names the line that breaks the graph."
     ),
     wrong={
-        "RuntimeError": "That is what it is derived from. Its own type tells more.",
-        "SyntaxError": "The function is good Python. Without the compiler it runs.",
-        "torch._dynamo.exc.BackendCompilerFailed": (
-            "The backend was never asked. Who fails before it?"
+        "[2, 1, True]": (
+            "Natural to think: the first half is fine. But halves are just what was forbidden."
         ),
-        "torch._dynamo.exc.InternalTorchDynamoError": "Nothing is broken inside. It is a clear no.",
+        "[1, 0, True]": (
+            "Some say torch.compile takes the whole function or fails. That is so only on request."
+        ),
+        "[2, 2, True]": "Two graphs are two pieces. Then what would it complain about?",
+        "[2, 0, False]": ("Its own type has another name. But what is that type derived from?"),
     },
 )
 def test_no_pieces_please():
-    """Ask for one whole graph, with a print in the middle. Which exception does the call raise?
+    """A print in the middle, compiled twice: as usual, and as one whole graph. The second raises.
 
-    Its type lives in torch._dynamo.exc.
+    Predict how many graphs the backend gets for the first and for the second, and whether
+    `except RuntimeError` would catch the error.
     """
 
     def talkative(x):
@@ -98,11 +103,13 @@ def test_no_pieces_please():
         print("here")
         return y * 2
 
-    compiled, graphs = counted(talkative, fullgraph=True)
+    usual, pieces = counted(talkative)
+    usual(torch.ones(2))
+    strict, whole = counted(talkative, fullgraph=True)
     with pytest.raises(Exception) as caught:
-        compiled(torch.ones(2))
+        strict(torch.ones(2))
     torch.compiler.reset()
-    assert caught.type is answer(torch._dynamo.exc.Unsupported)
+    assert [len(pieces), len(whole), issubclass(caught.type, RuntimeError)] == answer([2, 0, True])
 
 
 @koan(
