@@ -260,6 +260,17 @@ def test_a_float_that_numpy_does_not_know():
         "return scores.masked_fill(hidden, float('-inf'))": (
             "For most rows, yes. In a row where all is hidden, inf - inf comes up."
         ),
+        "return scores.masked_fill(hidden, -torch.inf)": (
+            "inf is above all, so its minus fits everywhere. Look at the row that has nothing else."
+        ),
+        "return scores.masked_fill(hidden, -65504)": (
+            "That is the lowest float16, and each dtype can hold it. But the wider two have room "
+            "for scores far below it."
+        ),
+        "return scores.masked_fill(hidden, -65504.0)": (
+            "That is the lowest float16, and each dtype can hold it. But the wider two have room "
+            "for scores far below it."
+        ),
         "return scores.float().masked_fill(hidden, -1e9)": (
             "No number overflows. But the scores came in a small dtype, and should stay there."
         ),
@@ -348,10 +359,12 @@ def test_carry_a_gradient_through_half():
         return grad / scale
         # end
 
-    for slopes in ([1e-8, 3e-6, 0.25], [-0.125, 2e-8, 1e-4]):
+    def through_half(slopes):
         w = torch.ones(3, requires_grad=True)
-        slopes = torch.tensor(slopes)
-        loss = (w.half().float() * slopes).sum()
-        grad = gradient(loss, w)
+        return (w.half().float() * torch.tensor(slopes)).sum(), w
+
+    first = gradient(*through_half([1e-8, 3e-6, 0.25]))
+    second = gradient(*through_half([-0.125, 2e-8, 1e-4]))
+    for grad, wanted in [(first, [1e-8, 3e-6, 0.25]), (second, [-0.125, 2e-8, 1e-4])]:
         assert grad.dtype is torch.float32
-        assert torch.allclose(grad, slopes, rtol=0.01, atol=0.0)
+        assert torch.allclose(grad, torch.tensor(wanted), rtol=0.01, atol=0.0)

@@ -72,7 +72,7 @@ def test_which_results_are_small():
     see="torch.autocast",
     hint=[
         "An operation may be on a list of those that must run in float32. Or on no list at all.",
-        "Each device has its own lists. The one of the CPU for float32 is short.",
+        "The docs of torch.amp have a table for each device: what is cast to float32 there?",
         "A loss is one number at the end of all. Who would save bytes there?",
     ],
     why=(
@@ -100,7 +100,8 @@ def test_which_results_are_small():
 def test_one_list_for_each_device():
     """Some operations widen a bfloat16 input to float32. Which ones: on the CPU, then on cuda?
 
-    (No GPU needed: `autocast_of_cuda` only pretends.)
+    Each device has a list of its own, and that of the CPU may be short. (No GPU needed:
+    `autocast_of_cuda` only pretends.)
     """
     ops = {"softmax": lambda t: t.softmax(-1), "layer_norm": lambda t: F.layer_norm(t, (4,))}
     ops |= {"exp": torch.exp, "relu": torch.relu, "mse_loss": lambda t: F.mse_loss(t, t)}
@@ -193,9 +194,9 @@ def test_dtypes_on_the_way_back():
     },
 )
 def test_what_is_added_to_the_graph():
-    """Some say mixed precision is fast because it weaves the graph anew.
+    """What does autocast add to the graph? Count.
 
-    Count it: how many nodes more does the graph have?
+    How many nodes more does the second graph have?
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     x = torch.ones(3, 4)
@@ -353,19 +354,25 @@ def test_a_block_from_an_old_tutorial():
         "return F.binary_cross_entropy_with_logits(logits.sigmoid(), target)": (
             "This function has the sigmoid in it. Now there are two."
         ),
+        "return ((1 - 2 * target) * logits).mean()": (
+            "The size and the push are right where the model is sure and wrong. Where it is right, "
+            "this loss falls below zero, and pushes as hard."
+        ),
         "return F.mse_loss(logits.sigmoid(), target)": (
             "It is allowed everywhere. But it is another loss, and this sigmoid has no slope left."
         ),
     },
     right=[
         "return nn.BCEWithLogitsLoss()(logits, target)",
+        "return F.softplus((1 - 2 * target) * logits).mean()",
         "return F.binary_cross_entropy_with_logits(logits.float(), target)",
         "with torch.autocast(logits.device.type, enabled=False):\n"
         "    return F.binary_cross_entropy(logits.float().sigmoid(), target)",
     ],
 )
 def test_very_sure_and_wrong():
-    """The model is very sure, and wrong. Its loss should be the size of the logit, and push.
+    """The model is very sure, and wrong. Its cross entropy should be near the size of the logit,
+    and push. Where the model is unsure or right, all is well, and shall stay so.
 
     Repair the marked line, for the CPU and for cuda.
     """
@@ -377,14 +384,15 @@ def test_very_sure_and_wrong():
         # return F.binary_cross_entropy(logits.sigmoid(), target)
         # end
 
-    for size in (12.0, -9.0):
+    wrong, others = [(12.0, 0.0, 12.0), (-9.0, 1.0, 9.0)], [(0.0, 1.0, 0.693), (9.0, 1.0, 0.0)]
+    for size, goal, expected in wrong + others:
         weight = torch.tensor([size], requires_grad=True)
-        target = torch.tensor([float(size < 0)])
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = loss_of(weight.bfloat16(), target)
+            loss = loss_of(weight.bfloat16(), torch.tensor([goal]))
         loss.backward()
-        assert loss.item() == pytest.approx(abs(size), abs=0.02)
-        assert weight.grad.item() == pytest.approx(1 if size > 0 else -1, abs=0.02)
+        assert loss.item() == pytest.approx(expected, abs=0.02)
+        push = weight.detach().sigmoid().item() - goal
+        assert weight.grad.item() == pytest.approx(push, abs=0.02)
     with autocast_of_cuda():
         half = torch.zeros(3, dtype=torch.float16, device="cuda")
         assert loss_of(half, torch.ones(3, device="cuda")).dtype is torch.float32
@@ -410,7 +418,7 @@ def test_very_sure_and_wrong():
         (
             "optimizer.zero_grad()\nwith torch.autocast('cpu', dtype=torch.bfloat16):\n"
             "    loss = F.mse_loss(model(x), y)\n    loss.backward()\noptimizer.step()"
-        ): "It learns. But backward should be outside: it remembers what forward chose.",
+        ): "It learns. But in the block, the products of backward are cast once more.",
         (
             "optimizer.zero_grad()\nmodel.bfloat16()\n"
             "loss = F.mse_loss(model(x.bfloat16()).float(), y)\nloss.backward()\noptimizer.step()"

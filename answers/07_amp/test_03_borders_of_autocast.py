@@ -103,12 +103,13 @@ def test_work_handed_to_a_thread():
     see="torch.Tensor.register_hook",
     hint=[
         "A hook runs during backward. Which block is around the call of backward()?",
-        "PyTorch's own operations remember their dtype. A product of yours is a new call.",
+        "A product of yours in a hook is a new call. Is anybody there to cast it?",
     ],
     why=(
-        "The way back of a built-in operation has the dtype of its way forward, block or not. "
-        "But new calls in backward (in a hook, in a Function of yours) obey the block around "
-        "backward(). Leave it outside, and they are what they say."
+        "Outside a block, the way back of a built-in operation has the dtype of its way forward. "
+        "Inside, its products are cast again, even those of a float32 forward; and so are new "
+        "calls in a hook, or in a Function of yours. Leave backward() outside, and each product "
+        "is what it says."
     ),
     wrong={
         "[torch.bfloat16, torch.bfloat16]": (
@@ -146,30 +147,37 @@ def test_a_product_on_the_way_back():
         "Should a copy that is used again depend on who asked for it first?",
     ],
     why=(
-        "The copies are now made with a history, even under no_grad, so both gradients arrive. "
-        "It was not always so: for years the copies kept from no_grad had none, and the "
-        "weights got no gradient. Old code writes torch.clear_autocast_cache() between the calls."
+        "The copies are now made with a history, even under no_grad, so all gradients arrive. "
+        "It was not always so: for years the copies kept from no_grad had none. The first layer "
+        "got no gradient, without a word; and had the look been at the whole net, backward() would "
+        "have raised. Old code writes torch.clear_autocast_cache() between the calls."
     ),
     wrong={
-        "[]": ("So it was for years, and many pages on the web still say so."),
-        "['bias']": "Both are cast, and both copies are kept. They have the same fate.",
-        "['weight']": "Both are cast, and both copies are kept. They have the same fate.",
+        "['1.weight', '1.bias']": (
+            "So it was for years, and many pages on the web still say so. The copies have changed."
+        ),
+        "[]": "Nobody has ever looked at the second layer. What could stop its gradients?",
+        "['0.bias', '1.weight', '1.bias']": (
+            "Weight and bias are both cast, and both copies are kept. They have the same fate."
+        ),
+        "['0.weight', '0.bias']": "The way back starts at the end. Does it pass the second layer?",
     },
 )
 def test_a_look_before_the_step():
-    """One call under no_grad, to look only. Then, in the same block, a call for training.
+    """The first layer is called under no_grad, to look only. Then, in the same block, comes a call
+    of the whole net, for training.
 
     Which parameters get a gradient? Write their names, in order.
     """
-    layer = nn.Linear(2, 2)
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     x = torch.ones(1, 2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         with torch.no_grad():
-            layer(x)
-        y = layer(x)
+            net[0](x)
+        y = net(x)
     y.sum().backward()
-    found = [name for name, p in layer.named_parameters() if p.grad is not None]
-    assert found == answer(["weight", "bias"])
+    found = [name for name, p in net.named_parameters() if p.grad is not None]
+    assert found == answer(["0.weight", "0.bias", "1.weight", "1.bias"])
 
 
 @koan(
@@ -221,7 +229,7 @@ def test_twenty_small_steps():
     why=(
         "The copy of a weight lives until the outermost block ends. Here that was after the last "
         "step, so each forward pass saw the first weights. One block for each forward pass costs "
-        "nothing, and the copies are fresh."
+        "almost nothing, and the copies are fresh."
     ),
     wrong={
         (
@@ -333,6 +341,16 @@ def test_a_loop_that_stands_still():
         (
             "class Product(torch.autograd.Function):\n"
             "    @staticmethod\n"
+            "    def forward(ctx, x, w):\n"
+            "        ctx.save_for_backward(x, w)\n        return x @ w\n\n"
+            "    @staticmethod\n"
+            "    @torch.amp.custom_bwd(device_type='cpu')\n"
+            "    def backward(ctx, grad):\n"
+            "        x, w = ctx.saved_tensors\n        return grad @ w.T, x.T @ grad"
+        ): "The two decorators belong together: this one reads a note that nobody has written.",
+        (
+            "class Product(torch.autograd.Function):\n"
+            "    @staticmethod\n"
             "    @torch.amp.custom_fwd(device_type='cpu', cast_inputs=torch.float32)\n"
             "    def forward(ctx, x, w):\n"
             "        ctx.save_for_backward(x, w)\n        return x @ w\n\n"
@@ -437,6 +455,22 @@ def test_a_function_that_crosses_the_border():
             "        return work(*inputs)\n"
             "return island"
         ): "The casts are off. But some inputs come in small, and nobody makes them larger.",
+        "return torch.autocast('cpu', enabled=False)(work)": (
+            "The switch is thrown at each call, and well. But some inputs come in small."
+        ),
+        "return torch.amp.custom_fwd(work, device_type='cpu', cast_inputs=torch.float32)": (
+            "In a block it does all that you want. Outside of one it casts nothing at all."
+        ),
+        (
+            "with torch.autocast('cpu', enabled=False):\n"
+            "    def island(*inputs):\n"
+            "        return work(*(t.float() for t in inputs))\n"
+            "    return island"
+        ): "The switch is off while the function is made. It counts when it is called.",
+        (
+            "with torch.autocast('cpu', enabled=False):\n"
+            "    return lambda *inputs: work(*(t.float() for t in inputs))"
+        ): "The switch is off while the function is made. It counts when it is called.",
         "def island(*inputs):\n    return work(*(t.float() for t in inputs))\nreturn island": (
             "The inputs are large. But in a block, the product casts them down again."
         ),

@@ -263,44 +263,47 @@ def test_one_bad_step_among_good_ones():
     claims=["A-5.1-18"],
     see="torch.amp.GradScaler",
     hint=[
-        "A setting changes something only if it was another one before.",
-        "Look up the signature: which values do you get when you say nothing?",
+        "A setting changes something only if it was another one before. Look up the signature.",
+        "Walk through the steps with each of them, and divide the highest scale by the first.",
     ],
     why=(
-        "2.0 and 0.5 are the defaults: to write them down does no harm, and no good. What makes "
-        "a scale calmer is a longer growth_interval (2000 by default) or a smaller growth_factor; "
-        "a lower start saves the first skipped steps."
+        "2.0 and 0.5 are the defaults: to write them down does no harm, and no good. What calms "
+        "a scale is a longer growth_interval (2000 by default) or a smaller growth_factor. A lower "
+        "start saves the first skipped steps, and then the scale climbs by the same factor."
     ),
     wrong={
-        '["pinned", "patient", "gentle", "low"]': (
+        '["pinned", "low", "patient", "gentle"]': (
             "Some say that in production you should pin growth_factor=2.0 and backoff_factor=0.5, "
             "so that the scale does not swing wildly. What are they if nobody pins them?"
         ),
         '["pinned"]': (
             "Some say pinning the factors is what keeps the scale calm. Compare with the defaults."
         ),
-        '["patient", "low"]': "What does a good pair of steps earn under the gentle one?",
-        '["patient", "gentle"]': "Scales are compared as they are, not only their ups and downs.",
+        '["low", "patient"]': "What does a good pair of steps earn under the gentle one?",
+        '["low", "patient", "gentle"]': (
+            "From a low start the scale is lower. But does it climb by another factor?"
+        ),
+        '["patient"]': "The gentle one climbs, too. By how much?",
+        "[]": "Two of them do help. How does the scale go up, and how often?",
     },
-    right=['("patient gentle low".split())'],
+    right=['("patient gentle".split())'],
 )
 def test_four_ways_to_calm_a_scale():
     """Four colleagues have advice against a scale that goes up and down.
 
-    Which of the settings change anything? Write their names, in this order.
+    With whose settings does it climb less, compared with its first value? Write their names.
     """
-    slopes = [1.0, 1.0, float("inf"), 1.0, 1.0, 1.0]
-    plain = walk(torch.amp.GradScaler("cpu", growth_interval=2), slopes)
-    advice = {
-        "pinned": {"growth_interval": 2, "growth_factor": 2.0, "backoff_factor": 0.5},
-        "patient": {"growth_interval": 20},
-        "gentle": {"growth_interval": 2, "growth_factor": 1.5},
-        "low": {"growth_interval": 2, "init_scale": 256.0},
-    }
-    walks = {
-        name: walk(torch.amp.GradScaler("cpu", **said), slopes) for name, said in advice.items()
-    }
-    assert [name for name in walks if walks[name] != plain] == answer(["patient", "gentle", "low"])
+
+    def climb(said):
+        scaler = torch.amp.GradScaler("cpu", **{"growth_interval": 2, **said})
+        first = scaler.get_scale()
+        scales, _ = walk(scaler, [1.0, 1.0, float("inf"), 1.0, 1.0, 1.0])
+        return max(scales) / first
+
+    advice = {"pinned": {"growth_factor": 2.0, "backoff_factor": 0.5}, "low": {"init_scale": 256.0}}
+    advice |= {"patient": {"growth_interval": 20}, "gentle": {"growth_factor": 1.5}}
+    calmer = [name for name, said in advice.items() if climb(said) < climb({})]
+    assert calmer == answer(["patient", "gentle"])
 
 
 @koan(

@@ -386,54 +386,6 @@ def test_a_net_cut_in_half():
 
 @pytest.mark.gpu
 @koan(
-    see="torch.autocast",
-    hint=[
-        "On CUDA autocast has a default dtype. Is it the one that needs a scaler?",
-        "A gradient has the dtype of the tensor it belongs to.",
-        "Is the layer's weight another one because of autocast?",
-    ],
-    why=(
-        "linear ran in float16, and a mean of squares is on the list for float32. On the way back "
-        "each tensor gets a gradient of its own dtype: the output's is float16, and there small "
-        "numbers would be lost without a scaler; the weight's is float32 again."
-    ),
-    wrong={
-        "[torch.float16, torch.float16, torch.float16, torch.float16]": (
-            "Some think that all is half inside. Autocast decides for each operation."
-        ),
-        "[torch.float16, torch.float32, torch.float32, torch.float32]": (
-            "backward was called outside. But the graph remembers the dtypes of forward."
-        ),
-        "[torch.float16, torch.float32, torch.float16, torch.float16]": (
-            "The weight itself was never half; a copy of it was."
-        ),
-        "[torch.bfloat16, torch.float32, torch.bfloat16, torch.float32]": (
-            "That is the default of the CPU."
-        ),
-        "[torch.float32, torch.float32, torch.float32, torch.float32]": (
-            "A linear layer is the first thing that autocast makes faster."
-        ),
-    },
-    right=["[torch.half, torch.float, torch.half, torch.float]"],
-)
-def test_dtypes_there_and_back():
-    """Forward and loss run in autocast, on the GPU, with its defaults.
-
-    Write the dtypes of the output, the loss, the output's gradient and the weight's gradient.
-    """
-    layer = nn.Linear(8, 8, device="cuda")
-    seen = []
-    with torch.autocast("cuda"):
-        output = layer(torch.ones(8, 8, device="cuda"))
-        loss = F.mse_loss(output, torch.zeros(8, 8, device="cuda"))
-    output.register_hook(lambda grad: seen.append(grad.dtype))
-    loss.backward()
-    dtypes = [output.dtype, loss.dtype, *seen, layer.weight.grad.dtype]
-    assert dtypes == answer([torch.float16, torch.float32, torch.float16, torch.float32])
-
-
-@pytest.mark.gpu
-@koan(
     claims=["A-5.1-02"],
     see="torch.amp.GradScaler.state_dict",
     hint=[
@@ -536,8 +488,9 @@ def test_a_slope_too_small_for_half():
     ],
     why=(
         "Clear; forward and loss in autocast; backward of the scaled loss outside; unscale, clip, "
-        "step through the scaler, update. backward needs no autocast: each of its operations runs "
-        "in the dtype of its forward. The third batch overflows, and the net does not even notice."
+        "step through the scaler, update. backward stays outside: there each operation runs in "
+        "the dtype of its forward, in the block its products would be cast again. The third batch "
+        "overflows, and the net does not even notice."
     ),
     wrong={
         "optimizer.zero_grad()\n"

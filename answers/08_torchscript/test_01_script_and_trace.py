@@ -101,7 +101,7 @@ def test_the_way_not_taken():
         "int() and `if` must turn a tensor into something of Python's, and the tracer sees it. "
         "range() asks in another way, and the tracer does not notice.",
         "A frozen 2 in the place of 4: an addition cannot broadcast it, a loop does not mind. "
-        "And what does a decision matter that is the same for both inputs?",
+        "And does a frozen decision matter when both inputs decide the same?",
     ],
     why=(
         "A shape may change, as long as it stays among tensors: a traced conv net takes images of "
@@ -324,8 +324,8 @@ def test_a_second_input_for_the_tracer():
     ],
     why=(
         "TorchScript still works, and nobody works on it: deprecated in the documentation since "
-        "2.5, with a warning at each call since 2.10, and not supported on Python 3.14. Before "
-        "2.14 it is a DeprecationWarning, which Python does not show by default. For new "
+        "2.5, with a warning at each call since 2.10, and not supported on Python 3.14. In some "
+        "versions it is a DeprecationWarning, which Python seldom shows by itself. For new "
         "work: torch.compile for speed, torch.export for a program without Python."
     ),
     wrong={
@@ -333,21 +333,26 @@ def test_a_second_input_for_the_tracer():
             "Some say script and trace are how a model goes into production. So it was. Each of "
             "these two calls says something else."
         ),
-        "[['torch.compile'], ['torch.compile']]": (
-            "It makes things faster within Python. What was scripting for, besides speed?"
+        "[{'torch.compile', 'torch.export'}, {'torch.compile'}]": (
+            "It makes things faster within Python. What does somebody want who saves a file?"
         ),
-        "[['torch.export'], ['torch.export']]": "For speed alone there is something simpler.",
-        "[['torch.compile', 'torch.export'], ['torch.compile', 'torch.export']]": (
+        "[{'torch.compile', 'torch.export'}, {'torch.compile', 'torch.export'}]": (
             "Only one of the two can be saved as a program."
         ),
-        "[['torch.fx'], ['torch.onnx']]": "Both exist. Neither of them is named.",
+        "[{'torch.compile', 'torch.export'}, {'torch.save'}]": (
+            "That would save the class by its name, and no program."
+        ),
+        "[{'torch.fx', 'torch.export'}, {'torch.export'}]": (
+            "torch.fx exists. But what did people script for, besides a file?"
+        ),
+        "[{'torch.fx', 'torch.onnx'}, {'torch.onnx'}]": "Both exist. Neither of them is named.",
     },
 )
 def test_what_the_notes_advise():
-    """A function is scripted and saved, and both calls leave a note. Each note names what to use
-    instead, between backquotes.
+    """A function is scripted and saved. Both calls leave a note that says what to use instead:
+    the first note names two functions of torch, the second note names one.
 
-    Which names stand in the two notes?
+    Write a set of names, such as {"torch.save"}, for each note.
     """
 
     def doubled(x):
@@ -357,8 +362,8 @@ def test_what_the_notes_advise():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("always", "`torch.jit")
         torch.jit.save(torch.jit.script(doubled), io.BytesIO())
-    advice = [re.findall(r"`(torch\.\w+)`", str(note.message)) for note in notes]
-    assert advice == answer([["torch.compile", "torch.export"], ["torch.export"]])
+    advice = [set(re.findall(r"`(torch\.\w+)`", str(note.message))) for note in notes]
+    assert advice == answer([{"torch.compile", "torch.export"}, {"torch.export"}])
 
 
 @pytest.mark.needs(python="<3.14")
@@ -387,7 +392,7 @@ def test_what_the_notes_advise():
             "The decision is an operation now. But how often is it taken?"
         ),
         "def shrink(x):\n    for _ in range(10):\n        if x.sum() > 1:\n"
-        "            x = x / 2\n    return x": "Ten decisions of Python's, and all are frozen.",
+        "            x = x / 2\n    return x": "Ten decisions made by Python, and all frozen.",
         "@torch.no_grad()\ndef shrink(x):\n    while x.sum() > 1:\n        x = x / 2\n"
         "    return x": "It switches off another recorder. The tracer still sees Python decide.",
         "def shrink(x):\n    while x.sum() > 1:\n        x = x / 2\n    return x\n"
@@ -407,8 +412,8 @@ def test_what_the_notes_advise():
 def test_each_where_it_is_good():
     """script refuses `shrink_all`, for it takes any number of arguments. And a trace freezes loops.
 
-    Write `shrink`: halve x as long as its sum is greater than 1. The trace of `shrink_all` must be
-    right for all inputs below.
+    Write `shrink`, with a loop: halve x as long as its sum is greater than 1. The trace of
+    `shrink_all` must be right for all inputs below.
     """
 
     # answer:

@@ -125,7 +125,7 @@ class Parts(nn.Module):
     ],
 )
 def test_what_a_bare_name_means():
-    """In Python this works with any number. Scripted, it fails when it is called.
+    """In Python this works with any whole number. Scripted, it fails when it is called.
 
     Repair the marked lines.
     """
@@ -154,7 +154,7 @@ def test_what_a_bare_name_means():
         "Try torch.tensor(2**63 - 1) + 1.",
     ],
     why=(
-        "An int of Python grows as it must. script compiles to a language of its own, which an "
+        "A Python int grows as it must. script compiles to a language of its own, which an "
         "interpreter in C++ runs, and an int has 64 bits there. Too much wraps round, without "
         "a word. It looks like Python, and it is not Python."
     ),
@@ -207,6 +207,16 @@ def test_one_more_than_the_largest():
         "['with_try', 'with_star', 'with_raise']": "It can raise. Only to catch it cannot.",
         "['with_try', 'with_star', 'with_text']": (
             "Strings, f-strings and print are part of its language."
+        ),
+        "['with_try', 'with_star', 'with_raise', 'with_text']": (
+            "To raise and to print are both part of its language."
+        ),
+        "['with_try', 'with_raise']": (
+            "It can raise, only to catch it cannot. Look at the arguments instead."
+        ),
+        "['with_try', 'with_text']": "It can print, f-strings too. Look at the arguments instead.",
+        "['with_try', 'with_while', 'with_star', 'with_raise', 'with_text']": (
+            "Its language has loops, print and raise. Two of the five need more than that."
         ),
     },
 )
@@ -267,7 +277,7 @@ def test_a_function_out_of_thin_air():
     hint=[
         "script begins with forward, and follows its calls. Which methods does it meet?",
         "torch.jit.export says: begin here, too. And it follows these calls as well.",
-        "What is ignored stays a method of Python's. Can that go into a file?",
+        "What is ignored stays a Python method. Can that go into a file?",
     ],
     why=(
         "Compiled is forward, what carries torch.jit.export, and whatever these call. The ignored "
@@ -316,7 +326,7 @@ def test_which_methods_came_along():
         "Each layer has a type of its own there. So what does layers[i] have, if i is not known?",
         "You can walk through a ModuleList. The walk is written out while compiling, so it cannot "
         "be left with break.",
-        "Walk through all of them, and use a layer only if its turn is due.",
+        "Walk through all of them, and decide at each layer whether x goes through it.",
     ],
     why=(
         "A list of tensors may be indexed with a variable, a ModuleList may not: for script it is "
@@ -431,6 +441,16 @@ def test_only_the_first_layers():
         "        x = x / 2\n"
         "        diary.append('halved')\n"
         "    return x.clamp(min=0), diary": "Each number by itself? The sum decides.",
+        "def forward(self, x):\n"
+        "    diary: list[str] = []\n"
+        "    offset = self.offset\n"
+        "    if offset is not None:\n"
+        "        x = x + offset\n"
+        "    while x.sum() > 8:\n"
+        "        x = x / 2\n"
+        "        diary.append('halved')\n"
+        "    y = torch.zeros(2) if x.sum() < 0 else x\n"
+        "    return y, diary": "It compiles. But not every x has two numbers.",
         "@torch.jit.ignore\n"
         "def forward(self, x):\n"
         "    diary = []\n"
@@ -457,7 +477,7 @@ def test_only_the_first_layers():
         "def forward(self, x):\n"
         "    offset = self.offset\n"
         "    if offset is None:\n"
-        "        offset = torch.zeros(2)\n"
+        "        offset = torch.zeros_like(x)\n"
         "    x = x + offset\n"
         "    diary = torch.jit.annotate(list[str], [])\n"
         "    while x.sum() > 8:\n"
@@ -512,7 +532,7 @@ def test_what_python_does_not_mind():
 
     for offset, x, expected, diary in (
         (None, [16.0, 8.0], [4.0, 2.0], ["halved", "halved"]),
-        (None, [1.0, -3.0], [0.0, 0.0], []),
+        (None, [1.0, -3.0, 1.0], [0.0, 0.0, 0.0], []),
         (torch.tensor([2.0, 4.0]), [-3.0, 1.0], [-1.0, 5.0], []),
     ):
         y, notes = through_a_file(torch.jit.script(Damped(offset)))(torch.tensor(x))

@@ -258,7 +258,8 @@ def test_two_ways_to_leave_it_out():
     hint=[
         "The error comes out of an interpreter that knows no classes of Python's.",
         "The message still ends with `ValueError: negative`. But that is only text.",
-        "The type lives in torch.jit, and its name could not be shorter.",
+        "Not every type is built in. Which classes in dir(torch.jit) are exceptions, and which of "
+        "them fits code that is compiled already?",
     ],
     why=(
         "Whatever scripted code raises comes out as this one type; the old name is text in the "
@@ -299,7 +300,7 @@ def test_a_name_that_changes_on_the_way():
         "What comes back are bytes.",
     ],
     why=(
-        "Labels, a vocabulary, a version: such things belong into the same file as the model. load "
+        "Labels, a vocabulary, a version: such things belong in the same file as the model. load "
         "looks for the keys of your dict, and overwrites their values with bytes. An unknown key "
         "gets empty bytes and no error, so check what you got."
     ),

@@ -44,9 +44,10 @@ from sensei import answer, koan
     },
 )
 def test_one_if_and_three_tools():
-    """Each tool sees a positive example, then it computes with -2. Eager Python gives -3.
+    """Each tool sees a positive number first; compile sees it in its first call. Then -2 comes.
+    Eager Python gives -3.
 
-    What do trace, export and compile give? Write the numbers in this order, or "refused".
+    What do trace, export and compile give for -2? Write the numbers in this order, or "refused".
     """
 
     class Steps(nn.Module):
@@ -56,7 +57,8 @@ def test_one_if_and_three_tools():
     def fate(tool):
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
-            return tool(Steps(), torch.tensor(2.0))(torch.tensor(-2.0)).item()
+            ready = tool(Steps(), torch.tensor(2.0))
+            return [ready(torch.tensor(number)).item() for number in (2.0, -2.0)][1]
         return "refused"
 
     tools = [torch.jit.trace, lambda model, x: torch.export.export(model, (x,)).module()]
@@ -340,7 +342,8 @@ def test_eval_after_the_export():
     why=(
         "The program is one flat list of operations; of the modules only names of weights are "
         "left. unflatten builds the tree again, from what each operation remembers, so that a "
-        "part can be exchanged. A trace or script kept the tree: here you have to ask for it."
+        "part can be exchanged. A script or trace keeps the names of the parts, but refuses this "
+        "Identity: another type is not let in."
     ),
     wrong={
         "[-3.0, -3.0]": "In one of them the new part is never called.",

@@ -35,28 +35,37 @@ def methods(graph):
     hint=[
         "A graph knows operations on tensors, one after the other, and nothing else of Python.",
         "What becomes of a loop whose number of turns is known? And of a call of your own?",
-        "`deep` is no tensor. When is this `if` decided?",
+        "`deep` is no tensor. When is this `if` decided, and what if `deep` changes?",
     ],
     why=(
         "Python's bytecode is followed, and the tensor operations are noted: loops unrolled, "
-        "helpers taken in, plain ifs decided. Any function can be the backend that gets the "
-        "graph. Only inductor, the default, writes kernels: Triton for GPUs, C++ for CPUs."
+        "helpers taken in, plain ifs decided: for another `deep`, once more. Any function "
+        "can be the backend that gets the graph. Only inductor, the default, writes kernels: "
+        "Triton for GPUs, C++ for CPUs."
     ),
     wrong={
         "[]": (
             "Some say torch.compile turns Python into Triton kernels, and does nothing without "
             "a GPU. The kernels are the work of one backend. The graph comes first."
         ),
-        "[['sin', 'cos']]": "A graph has no loop. Each turn leaves its own operation.",
+        "[['sin', 'sin', 'cos']]": "One graph cannot serve both calls: they do different things.",
+        "[['sin', 'sin', 'cos'], ['sin', 'sin', 'cos']]": (
+            "Is the `if` in the graph, or what it decided?"
+        ),
+        "[['sin', 'cos'], ['sin']]": "A graph has no loop. Each turn leaves its own operation.",
         "[['sin', 'sin'], ['cos']]": "A helper in plain Python is no border.",
-        "[['sin', 'sin']]": "The helper is followed as well, as if its lines stood here.",
+        "[['sin', 'sin'], ['cos'], ['sin', 'sin']]": "A helper in plain Python is no border.",
+        "[['sin', 'sin'], ['sin', 'sin']]": (
+            "The helper is followed as well, as if its lines stood here."
+        ),
         "[['sin'], ['sin'], ['cos']]": "One graph for each operation? That would be eager Python.",
     },
 )
 def test_what_the_backend_gets():
     """A loop, an `if`, a helper: the backend here is a plain Python function. It gets graphs.
 
-    Which methods are called in each of them? Write a list of names for each graph.
+    The compiled function is called twice. Which methods are called in each graph, in order? Write
+    a list of names for each graph.
     """
 
     def helper(x):
@@ -69,7 +78,8 @@ def test_what_the_backend_gets():
 
     compiled, graphs = counted(f)
     compiled(torch.ones(2))
-    assert [methods(graph) for graph in graphs] == answer([["sin", "sin", "cos"]])
+    compiled(torch.ones(2), deep=False)
+    assert [methods(graph) for graph in graphs] == answer([["sin", "sin", "cos"], ["sin", "sin"]])
 
 
 @koan(
@@ -184,7 +194,8 @@ def test_four_values_of_three_kinds():
     hint=[
         "The compiler follows the function with tensors that have shapes, and no numbers.",
         "It is the compiler that meets the bad shapes, before anything is computed.",
-        "Look at the names in dir(torch._dynamo.exc). One is named after what eager Python raises.",
+        "Read the names in dir(torch._dynamo.exc). Some are about code that cannot be captured, "
+        "some about the backend. Neither is what went wrong here.",
     ],
     why=(
         "The shapes already clash while the graph is made: no backend was called. The error is "
@@ -251,71 +262,84 @@ def test_which_calls_are_compiled():
 @koan(
     see="torch._dynamo.mark_dynamic",
     hint=[
-        "dynamic=True frees every size, the features as well.",
+        "dynamic=True frees every size, the features as well. By default, a size is freed as soon "
+        "as it has changed.",
         "A mark can be put on one dimension of one tensor, before the call.",
-        "Which dimension is the batch?",
+        "Which dimension may vary? And what keeps the other one from being learned?",
     ],
     why=(
-        "mark_dynamic says of one dimension: expect it to vary. The others stay numbers, which "
-        "a backend may build on. And if your code fixes the marked size after all, you get an "
-        "error, not a slow surprise. export's dynamic_shapes says the same thing."
+        "mark_dynamic says of one dimension: expect it to vary. With dynamic=False (or "
+        "mark_static) the others stay numbers, which a backend may build on. And if your code "
+        "fixes the marked size after all, you get an error, not a slow surprise. export's "
+        "dynamic_shapes says the same thing."
     ),
     wrong={
+        "compiled, graphs = counted(lambda x: x.softmax(1))": (
+            "By default it learns, at the price of one more graph."
+        ),
+        "compiled, graphs = counted(lambda x: x.softmax(1), dynamic=False)": (
+            "A graph for every batch size: the opposite of what you want."
+        ),
         "compiled, graphs = counted(lambda x: x.softmax(1))\n"
         "for batch in batches:\n"
-        "    compiled(batch)": "By default it learns, at the price of one more graph.",
+        "    torch._dynamo.mark_dynamic(batch, 0)": (
+            "The second number of features is new, and so it is learned. Try a third one."
+        ),
+        "compiled, graphs = counted(lambda x: x.softmax(1))\n"
+        "for batch in batches:\n"
+        "    torch._dynamo.mark_static(batch, 1)": (
+            "The features are safe now. The batch is still learned, with one more graph."
+        ),
+        "compiled, graphs = counted(lambda x: x.softmax(1))\n"
+        "for batch in batches:\n"
+        "    torch._dynamo.mark_dynamic(batch, 1)": (
+            "The features are marked now, and the batch is not."
+        ),
+        "compiled, graphs = counted(lambda x: x.softmax(1))\n"
+        "for batch in batches:\n"
+        "    torch._dynamo.mark_dynamic(batch, [0, 1])": ("Both are free again."),
         "compiled, graphs = counted(lambda x: x.softmax(1), dynamic=False)\n"
-        "for batch in batches:\n"
-        "    compiled(batch)": "A graph for every batch size: the contrary of what you want.",
-        "compiled, graphs = counted(lambda x: x.softmax(1))\n"
-        "for batch in batches:\n"
-        "    torch._dynamo.mark_dynamic(batch, 1)\n"
-        "    compiled(batch)": "The features are marked now, and the batch is not.",
-        "compiled, graphs = counted(lambda x: x.softmax(1))\n"
-        "for batch in batches:\n"
-        "    torch._dynamo.mark_dynamic(batch, [0, 1])\n"
-        "    compiled(batch)": "Both are free again.",
-        "compiled, graphs = counted(lambda x: x.softmax(1))\n"
-        "for batch in batches:\n"
-        "    compiled(batch)\n"
-        "    torch._dynamo.mark_dynamic(batch, 0)": "The mark comes after the call it was for.",
+        "torch._dynamo.mark_dynamic(batches[0], 0)": (
+            "The mark holds for one tensor. What of the others, when the features change?"
+        ),
+        "compiled = lambda x: x.softmax(1)\ngraphs = {batch.shape[1] for batch in batches}": (
+            "Numbers are counted here, and no graphs."
+        ),
     },
     right=[
-        "compiled, graphs = counted(lambda x: x.softmax(1))\n"
-        "torch._dynamo.mark_dynamic(batches[0], 0)\n"
-        "for batch in batches:\n"
-        "    compiled(batch)",
         "compiled, graphs = counted(lambda x: x.softmax(1), dynamic=True)\n"
         "for batch in batches:\n"
-        "    torch._dynamo.mark_static(batch, 1)\n"
-        "    compiled(batch)",
+        "    torch._dynamo.mark_static(batch, 1)",
         "compiled, graphs = counted(lambda x: x.softmax(1))\n"
         "for batch in batches:\n"
-        "    torch._dynamo.maybe_mark_dynamic(batch, 0)\n"
-        "    compiled(batch)",
+        "    torch._dynamo.mark_dynamic(batch, 0)\n"
+        "    torch._dynamo.mark_static(batch, 1)",
+        "compiled, graphs = counted(lambda x: x.softmax(1), dynamic=False)\n"
+        "for batch in batches:\n"
+        "    torch._dynamo.maybe_mark_dynamic(batch, 0)",
     ],
 )
 def test_only_the_batch_may_vary():
     """Batches differ in size; the number of features is part of the program.
 
-    Repair it: one graph for all batch sizes, and a new one for another number of features.
+    Repair it: one graph for all batch sizes, and a new one for each other number of features.
     """
 
     def cost(batches):
         # answer:
-        compiled, graphs = counted(lambda x: x.softmax(1))
+        compiled, graphs = counted(lambda x: x.softmax(1), dynamic=False)
         for batch in batches:
             torch._dynamo.mark_dynamic(batch, 0)
-            compiled(batch)
         # given:
         # compiled, graphs = counted(lambda x: x.softmax(1), dynamic=True)
-        # for batch in batches:
-        #     compiled(batch)
         # end
-        return len(graphs)
+        for batch in batches:
+            assert torch.allclose(compiled(batch), batch.softmax(1))
+        return sum(isinstance(graph, torch.fx.GraphModule) for graph in graphs)
 
     assert cost([torch.ones(size, 3) for size in (4, 6, 9)]) == 1
-    assert cost([torch.ones(4, 3), torch.ones(4, 5), torch.ones(8, 5)]) == 2
+    sizes = [(4, 3), (6, 5), (8, 5), (9, 7)]
+    assert cost([torch.ones(size, features) for size, features in sizes]) == 3
     assert cost([torch.ones(size, 8) for size in (7, 2)]) == 1
 
 
@@ -325,8 +349,8 @@ def test_only_the_batch_may_vary():
     hint=[
         "graph.graph.nodes is the list of operations. Print op and target of each.",
         "Compare a target with torch.tanh. It is a name like any other, and can be set anew.",
-        "What you return is called instead of the function. graph.forward follows the nodes; "
-        "after a change, let the graph write its code anew (recompile).",
+        "What you return is called instead of the function. The graph has written its code "
+        "already: after a change of the nodes, let it write the code anew (recompile).",
     ],
     why=(
         "That is all a backend is: it gets a graph of tensor operations and returns something to "
@@ -336,6 +360,18 @@ def test_only_the_batch_may_vary():
     wrong={
         "return graph.forward": "It runs as before: what the graph says has not changed.",
         "graph.graph.nodes\nreturn torch.relu": "One operation instead of the whole graph.",
+        "for node in graph.graph.nodes:\n"
+        "    if node.target is torch.tanh:\n"
+        "        node.target = torch.relu\n"
+        "return graph.forward": (
+            "The nodes are changed. But what runs is the code that was written from the old ones."
+        ),
+        "for node in graph.graph.nodes:\n"
+        "    if node.target is torch.tanh:\n"
+        "        node.target = torch.relu\n"
+        "return graph": (
+            "The nodes are changed. But what runs is the code that was written from the old ones."
+        ),
         "for node in graph.graph.nodes:\n"
         "    if node.target is torch.tanh:\n"
         "        node.target = torch.relu\n"
@@ -360,6 +396,14 @@ def test_only_the_batch_may_vary():
         "        return super().call_function(target, args, kwargs)\n"
         "\n"
         "return Swap(graph).run",
+        "for node in graph.graph.nodes:\n"
+        "    if node.target is torch.tanh:\n"
+        "        node.target = torch.relu\n"
+        "return torch.fx.Interpreter(graph).run",
+        "for node in graph.graph.nodes:\n"
+        "    if node.target is torch.tanh:\n"
+        "        node.target = torch.relu\n"
+        "return torch.fx.GraphModule(graph, graph.graph)",
         "for node in list(graph.graph.nodes):\n"
         "    if node.target == torch.tanh:\n"
         "        with graph.graph.inserting_after(node):\n"
@@ -373,10 +417,12 @@ def test_only_the_batch_may_vary():
 def test_a_backend_that_swaps_an_operation():
     """Write a backend: each torch.tanh of its graphs becomes torch.relu, the rest stays.
 
-    What is kept from the compiler stays, too.
+    What is kept from the compiler stays, too. The code of each graph is noted before your lines.
     """
+    codes = []
 
     def backend(graph, example_inputs):
+        codes.append(graph.code)
         # answer:
         for node in graph.graph.nodes:
             if node.target is torch.tanh:
@@ -398,3 +444,4 @@ def test_a_backend_that_swaps_an_operation():
     expected = f(x, torch.relu)
     torch.compiler.reset()
     assert torch.allclose(torch.compile(f, backend=backend)(x), expected)
+    assert len(codes) == 2

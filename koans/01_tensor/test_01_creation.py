@@ -10,6 +10,7 @@ from torch import nn
 from sensei import __
 
 
+@pytest.mark.tour(15)
 def test_a_new_number_in_an_old_box():
     """Welcome. In a Python list, the first element would now be 2.7. And here?
 

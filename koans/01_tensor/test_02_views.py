@@ -6,6 +6,7 @@ import torch
 from sensei import __
 
 
+@pytest.mark.tour(20)
 def test_write_into_what_you_took():
     """Two pieces are taken out of x, and each of them is written to. What is in x now?"""
     x = torch.zeros(4)

@@ -1,10 +1,12 @@
 """In place: one memory, many names, and a counter of writes."""
 
+import pytest
 import torch
 
 from sensei import __
 
 
+@pytest.mark.tour(15)
 def test_two_names_for_one_tensor():
     """Three lines that look alike. What does the other name see at the end?"""
     x = torch.zeros(2)

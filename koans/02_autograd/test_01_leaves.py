@@ -7,6 +7,7 @@ from torch import nn
 from sensei import __
 
 
+@pytest.mark.tour(20)
 def test_who_is_a_leaf():
     """Autograd keeps a history of tensors that need a gradient. A tensor without a history is a
     leaf.

@@ -1,6 +1,5 @@
 """The graph: nodes, edges, and who builds them."""
 
-import contextlib
 import gc
 
 import pytest
@@ -41,20 +40,19 @@ def test_doors_to_a_power(monkeypatch):
     assert len(calls) == __
 
 
-def test_who_can_go_backward():
-    """Two tensors are doubled, and then perhaps summed. Which of the four results can go backward?
+def test_three_lines_from_a_first_lesson():
+    """Three lines that often stand where autograd is introduced. They fail, and for two reasons.
 
-    Write their names.
+    Repair them: y stays x doubled, and x.grad says how the sum of y grows with x.
     """
+    # your turn:
     x = torch.randn(2, 3)
-    w = torch.randn(2, 3, requires_grad=True)
-    candidates = {"x": x * 2, "x sum": (x * 2).sum(), "w": w * 2, "w sum": (w * 2).sum()}
-    walked = []
-    for name, candidate in candidates.items():
-        with contextlib.suppress(RuntimeError):
-            candidate.backward()
-            walked.append(name)
-    assert walked == __
+    y = x * 2
+    y.backward()
+    # end
+    assert y.grad_fn.name() == "MulBackward0"
+    assert torch.equal(y, x * 2) and x.shape == (2, 3)
+    assert x.grad.tolist() == [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
 
 
 def test_constants_among_the_inputs():

@@ -8,6 +8,7 @@ import torch
 from sensei import __
 
 
+@pytest.mark.tour(20)
 def test_two_losses_one_after_the_other():
     """Look at x.grad three times: before any backward, after the first, after the second.
 

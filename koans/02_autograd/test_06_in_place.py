@@ -37,20 +37,19 @@ def test_one_element_from_somewhere_else():
 
 
 def test_when_the_write_is_noticed():
-    """Four writes, and four errors of one type. Write the type.
+    """Each of four writes ends in an error: at the write itself, or only in backward.
 
-    Then list the writes that were carried out, so that only backward complained.
+    List the writes that were carried out, so that only backward complained.
     """
     x = torch.zeros(2, requires_grad=True)
     targets = {"leaf": x, "part of a leaf": x[:1]}
     targets |= {"result": x.exp(), "part of a result": x.exp()[:1]}
     written = []
     for name, target in targets.items():
-        with pytest.raises(Exception) as caught:
+        with pytest.raises(RuntimeError):
             target.add_(1)
             written.append(name)
             target.sum().backward()
-        assert caught.type is __
     assert written == __
 
 

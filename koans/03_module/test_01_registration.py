@@ -7,10 +7,11 @@ from torch import nn
 from sensei import __
 
 
+@pytest.mark.tour(20)
 def test_a_layer_from_784_to_10():
-    """This line makes a layer: 784 numbers go in, 10 come out. Which shape has its weight?
+    """Some say this line already takes memory, and they are right: 784 numbers go in, 10 come out.
 
-    And how many bytes do all its parameters take together?
+    What is the shape of the layer's weight? And how many bytes do all its parameters take together?
     """
     layer = nn.Linear(784, 10)
     assert tuple(layer.weight.shape) == __
@@ -29,35 +30,40 @@ def test_where_a_new_layer_lives(monkeypatch):
     assert [model[0].weight.device.type, len(woken)] == __
 
 
-def test_a_layer_before_super_init():
-    """Some say any order will do, as long as super().__init__() is called somewhere.
+def test_what_must_wait_for_super_init():
+    """Some say any order will do, as long as super().__init__() is called at last.
 
-    The first line of this __init__ passes, the second does not. Which exception is raised?
+    Here each value is assigned to an object whose __init__ has not run. Which ones are refused?
     """
+    values = {"number": 3, "tensor": torch.ones(2), "parameter": nn.Parameter(torch.ones(2))}
+    values |= {"layer": nn.Linear(3, 1), "list": [nn.Linear(3, 1)]}
+    refused = []
+    for name, value in values.items():
+        try:
+            nn.Module.__new__(nn.Module).thing = value
+        except AttributeError:
+            refused.append(name)
+    assert refused == __
 
-    class Model(nn.Module):
-        def __init__(self):
-            self.size = 3
-            self.layer = nn.Linear(self.size, 1)
-            super().__init__()
 
-    with pytest.raises(Exception) as caught:
-        Model()
-    assert caught.type is __
-
-
-def test_what_super_init_leaves_behind():
+def test_super_init_once_more():
     """Some say that super().__init__() is there for the glue between C++ and Python.
 
-    Here it runs on an empty object. Under each name, say which type stands in the object
-    afterwards, as a string; None if the name is not there.
+    Here Module.__init__ runs once more, to be on the safe side. Which names are in the list?
     """
-    module = nn.Module.__new__(nn.Module)  # made, but __init__ has not run
-    assert vars(module) == {}
-    nn.Module.__init__(module)
-    found = {name: type(value).__name__ for name, value in vars(module).items()}
-    names = ["_parameters", "_buffers", "_modules", "training", "device"]
-    assert [found.get(name) for name in names] == __
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+    class Shifted(Scaled):
+        def __init__(self):
+            super().__init__()
+            nn.Module.__init__(self)  # to be on the safe side
+            self.shift = nn.Parameter(torch.zeros(1))
+
+    assert [name for name, _ in Shifted().named_parameters()] == __
 
 
 def test_which_of_the_six_are_registered():
@@ -80,55 +86,63 @@ def test_which_of_the_six_are_registered():
     assert [p.item() for p in Model().parameters()] == __
 
 
-def test_who_is_called_by_an_equals_sign():
-    """Assigning to a module registers the value. Which of these two methods run here, in order?"""
-    calls = []
+def test_names_that_the_class_has():
+    """The class lists its two names first, as empty places. Then both are filled.
 
-    class Spy(nn.Module):
-        def register_parameter(self, name, param):
-            calls.append("register_parameter")
-            super().register_parameter(name, param)
+    One assignment passes in silence: predict the type that model.layer has then, and the number
+    of registered parameters. The other is refused: name the exception.
+    """
 
-        def add_module(self, name, module):
-            calls.append("add_module")
-            super().add_module(name, module)
+    class Model(nn.Module):
+        layer = None
+        weight = None
 
-    spy = Spy()
-    spy.weight = nn.Parameter(torch.ones(1))
-    spy.layer = nn.Linear(1, 1)
-    assert calls == __
+    model = Model()
+    model.layer = nn.Linear(1, 1)
+    found = [type(model.layer).__name__, len(list(model.parameters()))]
+    assert found == __
+    with pytest.raises(Exception) as caught:
+        model.weight = nn.Parameter(torch.ones(1))
+    assert caught.type is __
 
 
 def test_an_optimizer_asks_the_module():
-    """Handed over by hand, this tensor is fine. Then the module is asked for what it has.
+    """Two numbers are 1 and both want a gradient. One is a plain tensor, one a Parameter.
 
-    Which exception do you get?
+    After one step with a learning rate of 1, predict: the plain tensor, its gradient, the
+    Parameter.
     """
 
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.weight = torch.ones(3, requires_grad=True)
+            self.plain = torch.ones(1, requires_grad=True)
+            self.registered = nn.Parameter(torch.ones(1))
 
     model = Model()
-    torch.optim.SGD([model.weight], lr=0.1)
-    with pytest.raises(Exception) as caught:
-        torch.optim.SGD(model.parameters(), lr=0.1)
-    assert caught.type is __
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    (model.plain + model.registered).sum().backward()
+    optimizer.step()
+    values = [model.plain, model.plain.grad, model.registered]
+    assert [value.item() for value in values] == __
 
 
 def test_a_name_that_is_taken():
-    """Somebody stored a plain tensor, and now registers a Parameter under the same name.
+    """Five names: one holds a plain tensor, one a Parameter, one an empty place. Two hold nothing
+    that was assigned here.
 
-    Plain assignment does it, as the end shows. Which exception does the method raise?
+    A new Parameter is registered under each of them. Which names are refused?
     """
-    module = nn.Module()
-    module.weight = torch.ones(2)
-    with pytest.raises(Exception) as caught:
-        module.register_parameter("weight", nn.Parameter(torch.ones(2)))
-    assert caught.type is __
-    module.weight = nn.Parameter(torch.ones(2))
-    assert list(module._parameters) == ["weight"]
+    module, refused = nn.Module(), []
+    module.plain = torch.ones(2)
+    module.trained = nn.Parameter(torch.ones(2))
+    module.register_parameter("empty", None)
+    for name in ["plain", "trained", "empty", "half", "third"]:
+        try:
+            module.register_parameter(name, nn.Parameter(torch.zeros(2)))
+        except Exception:
+            refused.append(name)
+    assert refused == __
 
 
 def test_a_layer_made_in_forward():

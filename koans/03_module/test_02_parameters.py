@@ -32,7 +32,7 @@ def test_two_dicts_of_weights():
 def test_a_tensor_on_a_registered_name():
     """Some say this line replaces the weight, so that training silently forgets it.
 
-    Which exception does it raise? And which parameters has the layer afterwards?
+    Which exception does it raise? And which parameters does the layer have afterwards?
     """
     layer = nn.Linear(5, 10)
     with pytest.raises(Exception) as caught:
@@ -44,7 +44,7 @@ def test_a_tensor_on_a_registered_name():
 def test_three_names_get_new_values():
     """A buffer, a parameter and a layer. Then each name gets a value of another kind.
 
-    Which keys has the state dict in the end?
+    Which keys does the state dict have in the end?
     """
     module = nn.Module()
     module.register_buffer("mean", torch.zeros(1))
@@ -57,9 +57,11 @@ def test_three_names_get_new_values():
 
 
 def test_three_ways_to_set_a_weight():
-    """The optimizer is built; then all three weights are set to 5, in three ways.
+    """Some say it is the same to write through .data of the attribute and of the registry's
+    entry, and they are right.
 
-    Each gradient is 1, and so is the learning rate. Predict the weights after the step.
+    The optimizer is built; then three weights are set to 5, in three ways. Each gradient is 1, and
+    so is the learning rate. Predict the weights after the step.
     """
     layers = [nn.Linear(1, 1, bias=False) for _ in range(3)]
     optimizer = torch.optim.SGD([layer.weight for layer in layers], lr=1.0)
@@ -72,28 +74,12 @@ def test_three_ways_to_set_a_weight():
 
 
 def test_the_names_that_parameters_have():
-    """One weight is frozen, and one layer stands in two places. List the names."""
+    """One weight is frozen, and one layer stands in two places. List the names, in order."""
     layer = nn.Linear(2, 2)
     layer.weight.requires_grad = False
     model = nn.Sequential(layer, nn.BatchNorm1d(2), layer)
     names = [name for name, _ in model.named_parameters()]
     assert names == __
-
-
-def test_freeze_the_first_layer():
-    """The first layer shall not learn, the last one shall. This line raises no error.
-
-    It does nothing either. Repair it.
-    """
-    model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
-    # your turn:
-    model[0].requires_grad = False
-    # end
-    assert [p.requires_grad for p in model[0].parameters()] == [False, False]
-    model(torch.ones(3, 2)).sum().backward()
-    assert model[0].weight.grad is None and model[0].bias.grad is None
-    assert model[2].weight.grad is not None and model[2].bias.grad is not None
-    assert type(model[0]) is nn.Linear and model[0].training
 
 
 def test_a_matrix_that_stays_behind():
@@ -167,7 +153,7 @@ def test_write_a_linear_layer():
     """Write nn.Linear from raw parameters. It takes (n_in, n_out, bias=True).
 
     Names and shapes are those of nn.Linear; without bias, self.bias is None. Choose the first
-    weights at random, small enough that many inputs do not make large outputs.
+    weights at random, so small that 1000 inputs of size 1 give outputs of a size below 3.
     """
 
     class Dense(nn.Module):
@@ -177,10 +163,13 @@ def test_write_a_linear_layer():
 
     for bias in (True, False):
         mine, theirs = Dense(4, 3, bias=bias), nn.Linear(4, 3, bias=bias)
+        assert type(mine) is Dense
         names = [name for name, _ in mine.named_parameters()]
         assert names == [name for name, _ in theirs.named_parameters()]
         assert (mine.bias is None) == (theirs.bias is None)
         mine.load_state_dict(theirs.state_dict())
         x = torch.randn(5, 4)
         assert torch.allclose(mine(x), theirs(x), atol=1e-6)
-    assert 0.1 < Dense(1000, 8)(torch.randn(64, 1000)).std() < 3
+    large = Dense(1000, 8)
+    assert len(set(large.weight.flatten().tolist())) > 1000  # random, not all alike
+    assert large(torch.randn(64, 1000)).std() < 3

@@ -2,6 +2,7 @@
 
 import warnings
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -12,7 +13,7 @@ from sensei import __
 def test_the_children_of_a_block():
     """Some say that assigning a batch norm is a mistake, and that add_module is needed.
 
-    Which names does this block give you, in order?
+    Which names do the children of this block have, in order?
     """
 
     class Block(nn.Module):
@@ -45,7 +46,10 @@ def test_one_answer_and_its_neighbours():
 
 
 def test_three_layers_three_times():
-    """Three layers, kept in three ways. How many parameters does each module find?"""
+    """Three linear layers, kept in three ways. How long is the list of parameters() for each?
+
+    A weight is one parameter, a bias another, whatever their sizes.
+    """
     listed, times, fresh = nn.Module(), nn.Module(), nn.Module()
     listed.layers = [nn.Linear(2, 2) for _ in range(3)]
     times.layers = nn.ModuleList([nn.Linear(2, 2)] * 3)
@@ -89,44 +93,51 @@ def test_a_walk_through_the_tree():
 
 
 def test_a_net_without_its_head():
-    """`features` shall give what the last layer would get. Some chain the children for that.
+    """`headless` shall give, for nets like these, what the layer fc would get.
 
-    Repair the marked line.
+    Some chain the children for that. Repair the marked line.
     """
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.conv = nn.Conv2d(1, 2, 3)
-            self.pool = nn.AdaptiveAvgPool2d(1)
+            self.conv, self.pool = nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1)
             self.fc = nn.Linear(2, 5)
 
         def forward(self, x):
             return self.fc(self.pool(F.relu(self.conv(x))).flatten(1))
 
-    net = Net()
-    # your turn:
-    features = nn.Sequential(*list(net.children())[:-1])
-    # end
-    for batch in (3, 4):
-        x = torch.randn(batch, 1, 6, 6)
-        assert tuple(features(x).shape) == (batch, 2)
-        assert torch.allclose(features(x), net.conv(x).clamp(min=0).mean((2, 3)), atol=1e-6)
+    class Soft(Net):
+        def forward(self, x):
+            return self.fc(self.pool(torch.sigmoid(self.conv(x * 2))).flatten(1))
+
+    def headless(net):
+        # your turn:
+        return nn.Sequential(*list(net.children())[:-1])
+        # end
+
+    for net, batch in ((Net(), 3), (Soft(), 4)):
+        x, fc = torch.randn(batch, 1, 6, 6), net.fc
+        whole = net(x)
+        out = headless(net)(x)
+        assert tuple(out.shape) == (batch, 2)
+        assert torch.allclose(fc(out), whole, atol=1e-6)
 
 
 def test_a_layer_that_waits():
-    """This layer is told its outputs, not its inputs. Name its class before and after one call.
+    """This layer is told its outputs, not its inputs. Its numbers are counted too early: name the
+    exception.
 
-    And which shape has its weight then?
+    Then it is called once. Predict its class, and the two sizes of its weight.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # older versions call it experimental
         layer = nn.LazyLinear(5)
-    names = [type(layer).__name__]
+    with pytest.raises(Exception) as caught:
+        layer.weight.numel()
+    assert caught.type is __
     layer(torch.ones(2, 3))
-    names.append(type(layer).__name__)
-    assert names == __
-    assert tuple(layer.weight.shape) == __
+    assert [type(layer).__name__, *layer.weight.shape] == __
 
 
 def test_replace_every_relu():
@@ -140,10 +151,17 @@ def test_replace_every_relu():
         __
         # end
 
-    act, first, last = nn.ReLU(), nn.Linear(2, 3), nn.Linear(3, 2)
+    class Block(nn.Module):
+        def __init__(self, layer, act):
+            super().__init__()
+            self.layer, self.act = layer, act
+
+        def forward(self, x):
+            return self.act(self.layer(x))
+
+    act, first, last, x = nn.ReLU(), nn.Linear(2, 3), nn.Linear(3, 2), torch.randn(4, 2)
     flat = nn.Sequential(first, act, last, act)
-    deep = nn.Sequential(first, nn.ReLU(), nn.Sequential(nn.Sequential(last, nn.ReLU())))
-    x = torch.randn(4, 2)
+    deep = nn.Sequential(Block(first, nn.ReLU()), nn.Sequential(Block(last, nn.ReLU())))
     for model in (flat, deep):
         swap(model)
         assert torch.allclose(model(x), F.gelu(last(F.gelu(first(x)))))
@@ -152,9 +170,10 @@ def test_replace_every_relu():
 
 
 def test_write_sequential():
-    """Write your own nn.Sequential: the same results, and the same keys in the state dict.
+    """Some say nn.Sequential is a few lines that anybody could write. It is so: write your own.
 
-    It takes any number of layers, and one layer may come more than once.
+    It takes any number of layers, one may come more than once, and gives the same results and the
+    same keys in the state dict.
     """
 
     class Chain(nn.Module):
@@ -166,5 +185,6 @@ def test_write_sequential():
     for layers in ([nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)], [again, nn.Tanh(), again]):
         mine, theirs = Chain(*layers), nn.Sequential(*layers)
         x = torch.randn(4, 2)
+        assert type(mine) is Chain
         assert torch.equal(mine(x), theirs(x))
         assert list(mine.state_dict()) == list(theirs.state_dict())

@@ -8,16 +8,23 @@ from sensei import __
 
 
 def test_a_slip_of_the_pen():
-    """Read the layer letter by letter, then call it. Which exception does it raise?"""
+    """The same slip in two layers. Read them letter by letter, then call them.
+
+    The first raises an exception: which one? The second gives a number.
+    """
 
     class Double(nn.Module):
         def foward(self, x):
             return 2 * x
 
-    layer = Double()
+    class Twice(nn.Identity):
+        def foward(self, x):
+            return 2 * x
+
     with pytest.raises(Exception) as caught:
-        layer(torch.ones(3))
+        Double()(torch.tensor(3.0))
     assert caught.type is __
+    assert Twice()(torch.tensor(3.0)).item() == __
 
 
 def test_who_wakes_the_hook():
@@ -50,8 +57,9 @@ def test_before_and_after_forward():
 
 
 def test_a_hook_that_only_wants_to_look():
-    """The hook keeps a detached copy of the first layer's output. Since then that layer learns
-    nothing. Repair the hook: it must go on keeping, and leave the training alone.
+    """The hook keeps the first layer's output, detached. Since then that layer learns nothing.
+
+    Repair the hook: it must keep the output of the latest call, and leave the training alone.
     """
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
     seen = {}
@@ -61,11 +69,15 @@ def test_a_hook_that_only_wants_to_look():
         lambda module, args, output: seen.setdefault("first", output.detach())
     )
     # end
-    x = torch.ones(4, 2)
-    model(x).sum().backward()
-    assert torch.equal(seen["first"], nn.functional.linear(x, model[0].weight, model[0].bias))
-    assert not seen["first"].requires_grad
-    assert model[0].weight.grad is not None
+    for batch in (4, 3):
+        x = torch.randn(batch, 2)
+        model.zero_grad()
+        out = model(x)
+        out.sum().backward()
+        assert torch.equal(seen["first"], nn.functional.linear(x, model[0].weight, model[0].bias))
+        assert torch.allclose(model[1](seen["first"]), out)
+        assert not seen["first"].requires_grad
+        assert model[0].weight.grad is not None
 
 
 def test_a_layer_with_a_borrowed_weight():
@@ -124,7 +136,7 @@ def test_a_layer_with_its_own_backward():
 def test_two_ways_to_grow_a_picture():
     """Both double the height and the width. How many numbers can each learn?
 
-    And which shape has the weight of the second?
+    And what is the shape of the second one's weight?
     """
     copy = nn.Upsample(scale_factor=2)
     learn = nn.ConvTranspose2d(3, 5, kernel_size=2, stride=2)
@@ -134,7 +146,7 @@ def test_two_ways_to_grow_a_picture():
 
 
 def test_a_network_without_a_module():
-    """Scale is a Function, and there is no nn.Module here at all.
+    """Some say a network can do without nn.Module, and they are right: Scale is a Function.
 
     Write what the loop lacks: two trainable numbers `w`, and an `optimizer` for them.
     A learning rate of 0.1 will do.
@@ -183,11 +195,14 @@ def test_the_last_state_of_each_sample():
         states = summary(x)
         assert tuple(states.shape) == (batch, 10)
         assert torch.allclose(states[:, :5], lstm(x)[0][:, -1], atol=1e-6)
-        assert torch.allclose(states[1:], summary(x[1:]), atol=1e-6)
+        for i in range(batch):
+            alone = [state.flatten()[-5:] for state in lstm(x[i : i + 1])[1]]
+            assert torch.allclose(states[i], torch.cat(alone), atol=1e-6)
 
 
 def test_a_sample_of_nothing_but_padding():
-    """The mask is True where there is only padding, and one sample is all padding.
+    """The mask is True where there is only padding. One sample is padded on the right, one on the
+    left, one is all padding.
 
     The output is clean, the gradient is not. Repair `attend`.
     """
@@ -199,11 +214,13 @@ def test_a_sample_of_nothing_but_padding():
         return output.masked_fill(padding[..., None], 0.0)
         # end
 
-    x = torch.randn(2, 3, 4)
-    padding = torch.tensor([[False, False, True], [True, True, True]])
+    x = torch.randn(3, 3, 4)
+    padding = torch.tensor([[False, False, True], [True] * 3, [True, False, False]])
     output = attend(x, padding)
-    short = x[:1, :2]
-    assert torch.allclose(output[:1, :2], attention(short, short, short)[0], atol=1e-6)
+    for i in (0, 2):
+        short = x[i : i + 1, ~padding[i]]
+        alone = attention(short, short, short)[0][0]
+        assert torch.allclose(output[i, ~padding[i]], alone, atol=1e-6)
     assert output[padding].eq(0).all()
     output.sum().backward()
     assert attention.in_proj_weight.grad.isfinite().all()
@@ -220,13 +237,19 @@ def test_write_a_feature_extractor():
         __
         # end
 
-    first, last = nn.Linear(2, 3), nn.Linear(3, 1)
-    model = nn.Sequential(nn.Sequential(first, nn.ReLU()), last)
-    model.register_forward_pre_hook(lambda module, args: args[0] * 10)
-    x = torch.ones(4, 2)
-    inner, outer = features(model, first, x), features(model, last, x)
-    assert torch.equal(inner, first(x * 10)) and torch.equal(outer, model(x))
-    assert not inner.requires_grad
-    with pytest.raises(RuntimeError):
-        features(model, first, torch.ones(4, 5))
-    assert [len(module._forward_hooks) for module in (first, last, model)] == [0, 0, 0]
+    class Back(nn.Sequential):
+        def forward(self, x):
+            return self[0](torch.sigmoid(self[1](x)) - x)
+
+    first, last, back = nn.Linear(2, 3), nn.Linear(3, 1), Back(nn.Linear(2, 1), nn.Linear(2, 2))
+    chain = nn.Sequential(nn.Sequential(first, nn.ReLU()), last)
+    for model, early, late in ((chain, first, last), (back, back[1], back[0])):
+        model.register_forward_pre_hook(lambda module, args: args[0] * 10)
+        early.register_forward_hook(lambda module, args, output: None)
+        x = torch.randn(4, 2)
+        inner, outer = features(model, early, x), features(model, late, x)
+        assert torch.equal(inner, early(x * 10)) and torch.equal(outer, model(x))
+        assert not inner.requires_grad
+        with pytest.raises(RuntimeError):
+            features(model, early, torch.ones(4, 5))
+        assert [len(module._forward_hooks) for module in (early, late, model)] == [1, 0, 0]

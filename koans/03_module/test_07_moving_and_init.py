@@ -23,9 +23,10 @@ def test_to_without_an_equals_sign():
 
 
 def test_who_comes_along():
-    """A child of a child has a weight, a counting buffer, and a plain tensor.
+    """Some say Module.to goes down to the children and theirs, and they are right.
 
-    Move the whole model. Predict, for these three, the devices and the dtypes.
+    A child of a child has a weight, a counting buffer, and a plain tensor. The whole model is
+    moved. Predict, for these three in this order, the device types and the dtypes.
     """
     child = nn.Linear(2, 2)
     child.register_buffer("steps", torch.tensor(0))
@@ -60,16 +61,17 @@ def test_back_from_meta():
 
 def test_an_optimizer_left_behind():
     """The step moves nothing, and nobody complains. Repair the marked lines."""
-    model = nn.Linear(1, 1, bias=False, device="meta")
-    # your turn:
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    model.to_empty(device="cpu")
-    nn.init.ones_(model.weight)
-    # end
-    assert model.weight.item() == 1.0
-    model(torch.ones(1, 1)).sum().backward()
-    optimizer.step()
-    assert model.weight.item() == 0.0
+    for size in (1, 3):
+        model = nn.Linear(size, 1, bias=False, device="meta")
+        # your turn:
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        model.to_empty(device="cpu")
+        nn.init.ones_(model.weight)
+        # end
+        assert model.weight.tolist() == [[1.0] * size]
+        model(torch.full((1, size), float(size))).sum().backward()
+        optimizer.step()
+        assert model.weight.tolist() == [[1.0 - size] * size]
 
 
 def test_who_draws_random_numbers():
@@ -114,8 +116,8 @@ def test_first_values_of_our_own():
 def test_write_the_landing_on_the_cpu():
     """A big model is built on "meta" first, which costs nothing.
 
-    Write `land`: it brings the model to the CPU, and every layer gets the first values that
-    it would have had there. Sequential has none to give; the others do.
+    Write `land`: it brings any such model to the CPU, and every layer gets the first values that
+    it would have had there. Containers have none to give; the other layers do.
     """
 
     def land(model):
@@ -123,15 +125,19 @@ def test_write_the_landing_on_the_cpu():
         __
         # end
 
-    with torch.device("meta"):
-        inner = nn.Sequential(nn.BatchNorm1d(70), nn.Linear(70, 30))
-        model = nn.Sequential(nn.Linear(50, 70), inner)
-    land(model)
-    for layer in (model[0], inner[1]):
-        bound = layer.in_features**-0.5
-        assert 0.9 * bound < layer.weight.abs().max() <= bound
-    assert [inner[0].running_mean.sum(), inner[0].running_var.sum()] == [0, 70]
-    assert inner[0].weight.eq(1).all()
+    for deep in (False, True):
+        with torch.device("meta"):
+            norm, lines = nn.BatchNorm1d(70), [nn.Linear(50, 70), nn.Linear(70, 30)]
+            model = nn.Sequential(lines[0], nn.Sequential(norm, lines[1]))
+            if deep:
+                model = nn.ModuleDict({"outer": nn.ModuleList([nn.Sequential(model), norm])})
+        land(model)
+        for layer in lines:
+            bound = layer.in_features**-0.5
+            assert 0.9 * bound < layer.weight.abs().max() <= bound
+            assert 0 < layer.bias.abs().max() <= bound
+        assert [norm.running_mean.sum(), norm.running_var.sum()] == [0, 70]
+        assert norm.weight.eq(1).all() and norm.bias.eq(0).all()
 
 
 def test_a_weight_that_is_computed():
@@ -187,14 +193,15 @@ def test_write_a_layer_from_nothing():
         __
         # end
 
-    layer = Center(2).to("meta").to_empty(device="cpu")
-    layer.reset_parameters()
-    layer.double()
-    x = torch.tensor([[2.0, 4.0], [6.0, 8.0]], dtype=torch.float64, requires_grad=True)
-    y = layer(x)
-    twin = copy.deepcopy(layer).eval()
-    assert y.tolist() == twin(x).tolist() == [[0.0, 1.0], [4.0, 5.0]]
-    y.sum().backward()
-    assert [layer.weight.grad.tolist(), x.grad.tolist()] == [[4.0, 6.0], [[1.0, 1.0]] * 2]
-    assert list(layer.state_dict()) == ["weight", "mean"]
-    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+    for features in (2, 3):
+        layer = Center(features).to("meta").to_empty(device="cpu").double()
+        x = torch.randn(4, features).double().requires_grad_()
+        for _ in range(2):
+            layer.reset_parameters()
+            _, y = layer(x), layer(x)
+            assert torch.allclose(y, x - 0.75 * x.mean(0))
+        assert torch.equal(copy.deepcopy(layer).eval()(x), y)
+        y.sum().backward()
+        assert torch.allclose(layer.weight.grad, y.sum(0)) and x.grad.eq(1).all()
+        assert list(layer.state_dict()) == ["weight", "mean"] and len([*layer.parameters()]) == 1
+        assert torch.equal(Center(features).eval()(x.float()), x.float())

@@ -18,6 +18,7 @@ from torch.utils.data import (
 from sensei import __
 
 
+@pytest.mark.tour(20)
 def test_the_last_batch():
     """A map dataset has a length and takes an index, so a plain range is one already.
 

@@ -31,6 +31,7 @@ class Batch(list):
         return process, "main thread" if in_main else "another thread"
 
 
+@pytest.mark.tour(20)
 def test_numbers_in_a_batch():
     """The loader hands a list of samples to default_collate. It looks at their type.
 

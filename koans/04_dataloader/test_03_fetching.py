@@ -3,8 +3,6 @@
 import multiprocessing
 import os
 import signal
-import threading
-from contextlib import nullcontext
 
 import pytest
 import torch
@@ -163,38 +161,6 @@ def test_the_price_of_your_own_collate():
     options = {"num_workers": 1, "multiprocessing_context": "fork"}
     loader = DataLoader([torch.zeros(4)] * 2, batch_size=2, collate_fn=ask, **options)
     assert list(loader)[0] == __
-
-
-@pytest.mark.needs(fork=True)
-@pytest.mark.timeout(20)
-def test_two_readers_at_one_shelf():
-    """Two workers read from a shelf; each waits a while for the other one to read with it. The
-    second shelf has a lock, as a disk or an open file has.
-
-    How many are reading at the same time, at each shelf?
-    """
-    context = multiprocessing.get_context("fork")
-
-    class Shelf(Dataset):
-        def __init__(self, guard, patience):
-            self.guard, self.patience, self.meeting = guard, patience, context.Barrier(2)
-
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, i):
-            with self.guard:
-                try:
-                    self.meeting.wait(self.patience)
-                    return 2
-                except threading.BrokenBarrierError:
-                    return 1
-
-    readers = []
-    for shelf in (Shelf(nullcontext(), 10), Shelf(context.Lock(), 0.2)):
-        loader = DataLoader(shelf, num_workers=2, multiprocessing_context="fork")
-        readers.append(max(batch.item() for batch in loader))
-    assert readers == __
 
 
 @pytest.mark.needs(fork=True)

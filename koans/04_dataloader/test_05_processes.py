@@ -1,5 +1,6 @@
 """Processes: fork or spawn, what travels, and whose memory it is."""
 
+import contextlib
 import functools
 import multiprocessing
 import operator
@@ -70,13 +71,24 @@ def test_a_collate_function_for_spawn():
     assert largest == [3, 9, 2]
 
 
-def test_choose_twice():
-    """Some say: just call set_start_method before you make the loader. A library may think so
-    too. Which exception does the second call raise?"""
-    mp.set_start_method("spawn", force=True)
-    with pytest.raises(Exception) as caught:
-        mp.set_start_method("spawn")
-    assert caught.type is __
+def test_who_came_before():
+    """Five small programs end with the same call: set_start_method("spawn"). Some of them did
+    something before it, which their names tell.
+
+    For which is the last call refused? List them in order.
+    """
+    choose = functools.partial(mp.set_start_method, "spawn")
+    before = {"nothing": list, "loader": functools.partial(DataLoader, range(4), num_workers=1)}
+    before |= {"choose twice": choose, "lock": mp.Lock, "ask": mp.get_start_method}
+    refused = []
+    for name, first in before.items():
+        mp.set_start_method(None, force=True)  # as in a program that has just begun
+        first()
+        with contextlib.suppress(RuntimeError):
+            choose()
+            continue
+        refused.append(name)
+    assert refused == __
 
 
 @pytest.mark.needs(fork=True)
@@ -95,7 +107,7 @@ def test_who_chooses_the_method():
 
 
 def test_for_this_loader_only():
-    """This loader shall spawn its worker. The setting of the program is none of its business.
+    """This loader must spawn its worker. The setting of the program is none of its business.
 
     Repair the marked lines.
     """
@@ -111,24 +123,30 @@ def test_for_this_loader_only():
 
 @pytest.mark.slow
 def test_a_script_that_starts_itself(tmp_path):
-    """This script should print 6, and its last line says what comes instead.
+    """This script should print the sum of its arguments, which its worker reads. What it prints
+    last is something else.
 
-    Repair the marked line. The worker stays spawned.
+    Repair the marked line: the end of the script. The worker stays spawned.
     """
     lines = [
-        "from torch.utils.data import DataLoader",
+        "import sys",
+        "from torch.utils.data import DataLoader, get_worker_info",
+        "def number(words):",
+        "    return int(words[0]) * get_worker_info().num_workers",
         "def main():",
-        "    loader = DataLoader(range(4), num_workers=1, multiprocessing_context='spawn')",
-        "    print(sum(loader).item())",
+        "    options = {'num_workers': 1, 'multiprocessing_context': 'spawn'}",
+        "    print(sum(DataLoader(sys.argv[1:], collate_fn=number, **options)))",
     ]
     # your turn:
-    lines += ["main()"]
+    last = ["main()"]
     # end
     script = tmp_path / "train.py"
-    script.write_text("\n".join(lines))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
-    last = [*done.stdout.splitlines(), *done.stderr.splitlines()][-1]
-    assert last == "6"
+    script.write_text("\n".join([*lines, *last]))
+    numbers = torch.randint(1000, (3,)).tolist()
+    command = [sys.executable, script, *map(str, numbers)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    printed = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert printed[-1:] == [str(sum(numbers))]
 
 
 @pytest.mark.needs(fork=True)
@@ -204,25 +222,25 @@ def test_forked_after_cuda_was_started(monkeypatch):
 
 @pytest.mark.needs(fork=True)
 def test_who_sees_cuda_initialized(monkeypatch):
-    """The two patches stand for a main process that uses CUDA. Some say a worker must clean up
-    the CUDA state it inherits, `if torch.cuda.is_initialized()`.
+    """Some say a worker must clean up the CUDA it inherits, `if torch.cuda.is_initialized()`.
 
-    Where is it?
+    Two patches make this a process that uses CUDA. It asks is_initialized(); then its forked
+    worker does, in worker_init_fn and in collate_fn. Who of the three hears True?
     """
     parent = os.getpid()
     monkeypatch.setattr(torch.cuda, "_initialized", True)
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: os.getpid() != parent)
-    places = []
+    heard_true = []
 
-    def look(place):
-        places.extend([place] if torch.cuda.is_initialized() else [])
-        return list(places)
+    def ask(who):
+        heard_true.extend([who] if torch.cuda.is_initialized() else [])
+        return list(heard_true)
 
-    look("main process")
-    hooks = {"worker_init_fn": lambda _: look("worker_init_fn")}
-    hooks["collate_fn"] = lambda _: look("collate_fn")
-    (seen,) = DataLoader(range(1), num_workers=1, multiprocessing_context="fork", **hooks)
-    assert seen == __
+    ask("main process")
+    hooks = {"worker_init_fn": lambda _: ask("worker_init_fn")}
+    hooks["collate_fn"] = lambda _: ask("collate_fn")
+    (heard,) = DataLoader(range(1), num_workers=1, multiprocessing_context="fork", **hooks)
+    assert heard == __
 
 
 @pytest.mark.gpu
@@ -249,7 +267,7 @@ def test_who_moves_the_batch():
     assert torch.cat(batches).tolist() == table.tolist()
 
 
-@pytest.mark.needs(fork=True)
+@pytest.mark.needs(fork=True, platform="linux")
 def test_another_way_of_sharing(monkeypatch):
     """Some say set_sharing_strategy('file_system') helps when memory runs out.
 
@@ -272,18 +290,20 @@ def test_another_way_of_sharing(monkeypatch):
     assert costs == __
 
 
-@pytest.mark.needs(fork=True)
+@pytest.mark.needs(fork=True, platform="linux")
 def test_keep_the_batches():
-    """All 60 batches are kept, and with each one a file descriptor. Programs have few of them.
+    """The worker draws a random number for each of 60 batches. All are kept, and with each one a
+    file descriptor. Programs have few of them.
 
-    Keep the numbers without the descriptors. Repair the marked line.
+    Keep the batches' numbers without the descriptors. Repair the marked line.
     """
     before = len(os.listdir("/dev/fd"))
-    kept = []
-    data = torch.arange(60.0)
-    for batch in DataLoader(data, num_workers=1, multiprocessing_context="fork"):
+    kept, numbers = [], []
+    options = {"collate_fn": lambda _: torch.rand(1), "num_workers": 1}
+    for batch in DataLoader(range(60), multiprocessing_context="fork", **options):
+        numbers += batch.tolist()
         # your turn:
         kept.append(batch)
         # end
-    assert torch.cat(kept).tolist() == data.tolist()
+    assert torch.cat(kept).tolist() == numbers
     assert len(os.listdir("/dev/fd")) - before < 30

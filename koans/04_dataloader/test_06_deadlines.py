@@ -1,13 +1,14 @@
-"""Deadlines: programs that wait for ever, and how to be told.
+"""Deadlines: programs that wait and wait, and how to be told.
 
-Each koan here has a deadline of its own. If yours hangs, it is ended, and you read where it stood."""
+Every koan has a deadline. If yours hangs, it is ended, and you read where it stood."""
 
-import importlib
+import contextlib
 import multiprocessing
 import os
 import pickle
 import sys
 import threading
+import warnings
 
 import pytest
 import torch
@@ -16,13 +17,34 @@ from torch.utils.data import DataLoader
 from sensei import __
 
 
+@contextlib.contextmanager
+def held_by_a_thread(lock):
+    """For the time of a block, another thread holds the lock: two seconds at most."""
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            let_go.wait(2)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of a fork beside a thread
+        yield
+    let_go.set()
+    holder.join()
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.needs(fork=True)
 def test_a_lock_and_a_fork():
     """Some say that forked workers hang because of CUDA. Here is a lock only.
 
-    Two workers try it: one is forked while it is free, one while it is held for a moment.
-    A real one would wait for ever; this one gives up. What do the two report?
+    Two workers try it: one is forked while it is free, one while a thread of the main process
+    holds it for a moment. A real one would wait on and on; this one gives up. What do the two
+    report?
     """
     lock = threading.Lock()
 
@@ -31,28 +53,38 @@ def test_a_lock_and_a_fork():
 
     loader = DataLoader(range(1), collate_fn=attempt, num_workers=1, multiprocessing_context="fork")
     first = list(loader)
-    with lock:
-        batches = iter(loader)
+    with held_by_a_thread(lock):
+        batches = iter(loader)  # this forks
+    assert not lock.locked()
     second = list(batches)
     assert [first, second] == __
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)
 @pytest.mark.needs(fork=True)
 def test_a_worker_in_deep_thought():
-    """This worker waits for a signal that does not come in time. Which exception ends the wait?"""
+    """Two workers read four samples. At sample 2 a worker waits for a signal that does not come;
+    after a second the loader gives up.
+
+    Which samples did you get, and which others had been read by then?
+    """
     wake_up = multiprocessing.get_context("fork").Event()
-    loader = DataLoader(
-        range(1),
-        collate_fn=lambda batch: wake_up.wait(),
-        num_workers=1,
-        timeout=0.5,
-        multiprocessing_context="fork",
-    )
-    with pytest.raises(Exception) as caught:
-        next(iter(loader))
+    read, got = torch.zeros(4).share_memory_(), []
+
+    def load(samples):
+        assert samples != [2] or wake_up.wait(10)
+        read[samples] = 1
+        return samples
+
+    options = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": 1}
+    batches = iter(DataLoader(range(4), collate_fn=load, **options))
+    with pytest.raises(RuntimeError, match="timed out"):
+        for batch in batches:
+            got += batch
+    others = [sample for sample in range(4) if read[sample] and sample not in got]
     wake_up.set()
-    assert caught.type is __
+    assert [got, others] == __
 
 
 @pytest.mark.needs(fork=True)
@@ -90,7 +122,8 @@ def test_a_lock_in_the_luggage():
 @pytest.mark.timeout(20)
 @pytest.mark.needs(fork=True)
 def test_a_lock_for_each_worker():
-    """In one of two rounds the main process holds the dataset's lock when the worker is forked.
+    """In one of two rounds a thread of the main process holds the dataset's lock when the worker is
+    forked.
 
     Repair the marked line, so that the worker never waits for it.
     """
@@ -113,39 +146,38 @@ def test_a_lock_for_each_worker():
 
     dataset = Squares()
     options = {"num_workers": 1, "multiprocessing_context": "fork", "worker_init_fn": init}
-    for busy in (True, False):
-        if busy:
-            dataset.lock.acquire()
-        batches = iter(DataLoader(dataset, batch_size=None, timeout=5, **options))
-        if busy:
-            dataset.lock.release()
+    for holder in (held_by_a_thread(dataset.lock), contextlib.nullcontext()):
+        with holder:
+            batches = iter(DataLoader(dataset, batch_size=None, timeout=5, **options))
         assert list(batches) == [0, 1, 4]
 
 
-@pytest.mark.slow
-def test_start_without_the_lock(tmp_path, monkeypatch):
-    """A module's lock is held while the worker starts. In the worker, it must be open.
+@pytest.mark.timeout(20)
+@pytest.mark.needs(fork=True)
+def test_a_lock_after_each_fork():
+    """A library does not know who will fork, nor when: a thread may hold its lock then. See to it
+    that every forked worker begins with an open lock. This process keeps the one it has.
 
-    Repair the marked line.
+    Write what the library does once, when it is imported.
     """
-    lines = [
-        "import threading",
-        "lock = threading.Lock()",
-        "def square(n):",
-        "    assert lock.acquire(timeout=1), 'this lock will never open'",
-        "    lock.release()",
-        "    return n * n",
-    ]
-    (tmp_path / "koan_squares.py").write_text("\n".join(lines))
-    monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("koan_squares")
+
+    class Library:
+        lock = threading.Lock()
+
+    old_lock = Library.lock
     # your turn:
-    method = "fork"
+    __
     # end
-    context = {"num_workers": 1, "multiprocessing_context": method}
-    with module.lock:
-        squares = list(DataLoader(range(3), batch_size=None, collate_fn=module.square, **context))
-    assert squares == [0, 1, 4]
+
+    def attempt(batch):
+        return "open" if Library.lock.acquire(timeout=0.5) else "closed"
+
+    loader = DataLoader(range(1), collate_fn=attempt, num_workers=1, multiprocessing_context="fork")
+    for _ in range(2):
+        with held_by_a_thread(Library.lock):
+            batches = iter(loader)  # this forks
+        assert list(batches) == ["open"]
+    assert Library.lock is old_lock
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ def number(tensor):
     return None if tensor is None else tensor.item()
 
 
+@pytest.mark.tour(30)
 def test_what_each_line_changes():
     """Four lines make a step. After each of them we look at loss, weight and gradient.
 
@@ -76,6 +77,7 @@ def test_three_rounds_of_clearing():
     assert looks(set_to_none=False) == __
 
 
+@pytest.mark.tour(20)
 def test_who_is_cleared():
     """Only the head is trained. Both get gradients. Predict body.grad and head.grad in the end."""
     body, head = (nn.Parameter(torch.ones(())) for _ in range(2))

@@ -30,6 +30,7 @@ def test_the_whole_model():
     assert caught.type is __
 
 
+@pytest.mark.tour(20)
 def test_one_step_two_ways():
     """The same step twice: by the optimizer, then by hand through .data.
 
