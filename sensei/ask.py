@@ -46,6 +46,8 @@ def ask(workbook: Workbook, koan: Koan, prompt: Prompt | None = None) -> int:
         except Exception as error:  # the lines are the learner's, or their error is the question
             trouble = f"{type(error).__name__}: {error}".split("\n")[0]
         greeting = words.ASK_HELLO.format(name=koan.name, names=_own_names(names))
+        if blank_is_inside(chapter.template, koan.name):
+            greeting += "\n" + words.ASK_INSIDE
         if trouble:
             greeting += "\n" + words.ASK_TROUBLE.format(error=trouble)
         (prompt or best_prompt())(names, greeting)
@@ -71,6 +73,17 @@ def lines_before_blank(source: str, name: str) -> ast.Module:
     before = [node for node in test.body if (node.end_lineno or node.lineno) < stop]
     given = [n for n in tree.body if not (isinstance(n, ast.FunctionDef) and _is_test(n))]
     return ast.Module([*given, *before], type_ignores=[])
+
+
+def blank_is_inside(template: str, name: str) -> bool:
+    """Does the first blank of a koan stand in a loop, or another block of its own?"""
+    tests = (n for n in ast.parse(template).body if isinstance(n, ast.FunctionDef))
+    test = next(n for n in tests if n.name == name)
+    before = len(lines_before_blank(template, name).body)
+    given = [n for n in ast.parse(template).body if n.__class__ is not ast.FunctionDef]
+    helpers = [n for n in ast.parse(template).body if isinstance(n, ast.FunctionDef)]
+    here = before - len(given) - sum(not _is_test(n) for n in helpers)
+    return hasattr(test.body[here], "body")
 
 
 def _is_test(node: ast.FunctionDef) -> bool:

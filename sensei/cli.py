@@ -17,8 +17,9 @@ from sensei.workbook import Workbook, WorkbookError, find_workbook
 
 DESCRIPTION = """\
 Learn PyTorch by predicting what it does. `pytest koans` judges your answers;
-these commands help on the way. A TARGET is a koan, a file or a group; without
-one, the koan of the last card is meant.
+these commands help on the way. A TARGET is a koan, a file or a group: test_shape,
+01_tensor/test_02_views.py, 01_tensor. Without one, hint, peek, why, docs and ask
+mean the koan of the last card; the others mean all koans.
 """
 
 
@@ -62,13 +63,23 @@ def _parser() -> argparse.ArgumentParser:
     docs = command("docs", "PyTorch's own manual for a koan, offline", "?")
     docs.set_defaults(run=lambda o: learner.docs(find_workbook(Path.cwd()), o.target))
     listing = command("list", "all koans and how they stand", "?")
-    listing.add_argument("-s", "--search", metavar="TEXT", default="", help="that speak of TEXT")
+    listing.add_argument(
+        "-s",
+        "--search",
+        metavar="TEXT",
+        default="",
+        help="only koans with TEXT in name, lesson or see",
+    )
     listing.set_defaults(
         run=lambda o: learner.list_koans(find_workbook(Path.cwd()), o.target, o.search)
     )
     watch = command("watch", "a verdict at every save, and help at a key", "?")
-    watch.add_argument("--deadline", type=float, metavar="SECONDS", help="longest for one koan")
-    watch.add_argument("--poll", action="store_true", help="for disks that tell of no changes")
+    watch.add_argument(
+        "--deadline", type=float, metavar="SECONDS", help="the longest a koan may take (60)"
+    )
+    watch.add_argument(
+        "--poll", action="store_true", help="look for changes twice a second: for network disks"
+    )
     watch.set_defaults(run=_watch)
     reset = command("reset", "put a koan, file or group back as given (with a backup)", "+")
     reset.set_defaults(run=lambda o: learner.reset_koans(find_workbook(Path.cwd()), o.target))
@@ -105,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(
         run=lambda o: authors.check(_book(), _chapters(o.files), not o.files, o.verbose)
     )
-    new = command("new", "for contributors: a scaffold, group/test_01_file.py::test_name")
+    new = command("new", "for contributors: write a scaffold for group/test_01_file.py::test_name")
     new.add_argument("target", metavar="TARGET")
     new.set_defaults(run=lambda o: authors.new(_book(), o.target))
     prove = command("prove", "for contributors: run every answer, wrong and lazy answer of files")

@@ -109,6 +109,7 @@ def docs(workbook: Workbook, target: str | None) -> int:
         signature = ""
     text = f"{koan.see}{signature}\n\n{_manual(found)}\n"
     if sys.stdout.isatty():
+        os.environ.setdefault("LESS", f"-P{words.WATCH_PAGER}")  # its bare ":" says nothing
         pydoc.pager(text)
     else:
         say(text)

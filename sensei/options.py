@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+DEADLINE = 60.0  # seconds that a koan may take, if nobody says less
+
 MARKERS = (
     "gpu: needs a CUDA device; asleep without one",
     "timeout(seconds): the longest this koan may take",
@@ -32,7 +34,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--deadline",
         type=float,
-        default=60.0,
+        default=DEADLINE,
         metavar="SECONDS",
         help="the longest a koan may take (default: 60); its own timeout mark may say less",
     )

@@ -31,6 +31,7 @@ class Keys:
         self.answering: Callable[[str], None] | None = None  # what the next key is for
 
     def press(self, key: str) -> None:
+        self.loop.note = None
         if self.answering is not None and key != "quit":
             answering, self.answering = self.answering, None
             answering(key)
@@ -47,6 +48,8 @@ class Keys:
             "r": self.reset,
             "e": self.edit,
         }
+        if self.loop.just_solved and key in ("h", "p", "r"):
+            return  # it is solved: nothing to hint at, and nothing to put back by accident
         if key in actions:
             actions[key]()
 
@@ -62,7 +65,8 @@ class Keys:
         """Show what a command prints, under the card."""
         koan_id = self.loop.at_hand()
         if koan_id:
-            self.loop.draw(Text(_output(lambda: command(self.loop.workbook, koan_id))))
+            said = _output(lambda: command(self.loop.workbook, koan_id))
+            self.loop.draw(Text(words.live(said)))
 
     def peek(self) -> None:
         if not self.loop.current:
@@ -84,7 +88,10 @@ class Keys:
 
         def answered(key: str) -> None:
             if key == "y":
-                self.say_below(lambda book, one: learner.reset_koans(book, [one]))
+                # The file changes, so the screen is drawn again: this has to stay on it.
+                told = _output(lambda: learner.reset_koans(self.loop.workbook, [koan_id]))
+                self.loop.note = Text(told)
+                self.loop.draw()
             else:
                 self.loop.draw()
 

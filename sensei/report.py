@@ -98,11 +98,11 @@ def solved_lines(koans: Sequence[Koan], limit: int = 5) -> RenderableType:
     return Group(*rows)
 
 
-def card(judgement: Judgement, koan: Koan, source: str) -> RenderableType:
+def card(judgement: Judgement, koan: Koan, source: str, live: bool = False) -> RenderableType:
     """The one card: where, what, the code, and what to do next.
 
     ``source`` is the learner's file. No value of either side of an assertion is shown for
-    a koan whose blank asks for one.
+    a koan whose blank asks for one. ``live``: under `koans watch`, where a key helps.
     """
     where = Text()
     where.append(f"{judgement.path}:{marked_line(judgement)}", style="bold")
@@ -119,7 +119,10 @@ def card(judgement: Judgement, koan: Koan, source: str) -> RenderableType:
     parts.append(Text(""))
     if code is not None:
         parts += [code, Text("")]
-    parts += [part for text in message(judgement, koan) for part in _paragraph(text)]
+    said = message(judgement, koan)
+    if live:
+        said = [(style, words.live(text)) for style, text in said]
+    parts += [part for text in said for part in _paragraph(text)]
     return Group(*parts)
 
 

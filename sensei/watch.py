@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 
 import watchfiles
@@ -23,6 +25,7 @@ from sensei import report as screen
 from sensei.guide import new_state
 from sensei.keyboard import Keyboard
 from sensei.learner import say
+from sensei.options import DEADLINE
 from sensei.paint import paint_stdout
 from sensei.pressed import Keys
 from sensei.standing import Seen, Standing, look
@@ -41,8 +44,7 @@ def watch(workbook: Workbook, ids: Sequence[str], deadline: float | None, poll: 
     for name in WARM:
         with contextlib.suppress(ImportError):  # a check says what is missing, and what to do
             importlib.import_module(name)
-    options = [f"--deadline={deadline}"] if deadline else []
-    loop = Loop(workbook, ids, options)
+    loop = Loop(workbook, ids, deadline)
     signal.signal(signal.SIGTERM, lambda *_: loop.quit())
     changes = watchfiles.watch(
         workbook.root,
@@ -70,8 +72,10 @@ def watch(workbook: Workbook, ids: Sequence[str], deadline: float | None, poll: 
 class Loop:
     """What is watched, what is known of it, and what is on the screen."""
 
-    def __init__(self, workbook: Workbook, ids: Sequence[str], options: Sequence[str]) -> None:
-        self.workbook, self.options = workbook, options
+    def __init__(self, workbook: Workbook, ids: Sequence[str], deadline: float | None) -> None:
+        self.workbook = workbook
+        self.options = [f"--deadline={deadline}"] if deadline else []
+        self.deadline = deadline or DEADLINE
         self.keys = list(dict.fromkeys(koan_id.partition("::")[0] for koan_id in ids))
         self.standing = Standing(list(ids))
         self.files: dict[str, Seen] = {}
@@ -81,6 +85,10 @@ class Loop:
         self.current: str | None = None
         self.just_solved: str | None = None  # stays on the screen until somebody goes on
         self.hands = Keys(self)
+        self.note: RenderableType | None = None  # said under the card until the next key
+        self.size = shutil.get_terminal_size()
+        self.started = 0.0  # when the running check was started
+        self.counted = 0  # seconds of it that were told
         self.going = True
 
     def run(self, changes: Iterator[set[tuple[watchfiles.Change, str]]]) -> None:
@@ -94,6 +102,21 @@ class Loop:
             if changed:
                 self.saved()
             self.ask_check()
+            self.tick()
+
+    def tick(self) -> None:
+        """What time alone brings: another size of the terminal, a check that takes long."""
+        size = shutil.get_terminal_size()
+        if size != self.size:
+            self.size = size
+            if self.hands.answering is None:
+                self.draw()
+        seconds = int(time.monotonic() - self.started)
+        if self.drawn and self.check is not None and seconds > max(self.counted, 1):
+            self.counted = seconds
+            text = words.WATCH_STILL.format(seconds=seconds, deadline=self.deadline)
+            sys.stdout.write("\r" + text[: size.columns - 1])
+            sys.stdout.flush()
 
     # files and checks -----------------------------------------------------------------------------
 
@@ -129,6 +152,7 @@ class Loop:
             whole = len(there) == len(self.standing.ids)
             names = self.keys if whole else there
             self.check = checking.start(self.workbook.root, names, self.options)
+            self.started, self.counted = time.monotonic(), 0
             if self.drawn and self.current:
                 paint_stdout([Text(words.WATCH_CHECKING, style="dim")])
 
@@ -162,14 +186,23 @@ class Loop:
         self.standing.judged(found, self.files)
         if not self.drawn:
             self.tell(found, before)
-        if self.current is None:
+        known = (self.current, self.just_solved)
+        also = [
+            words.WATCH_ALSO.format(name=j.id.partition("::")[2], verdict=j.verdict)
+            for j in found
+            if j.id not in known and (old := before[j.id]) and old.verdict != j.verdict
+        ]
+        if self.current is None and self.just_solved is None:
             self.current = self.standing.first()
-        elif self.standing.done(self.current):
+        elif self.current is not None and self.standing.done(self.current):
             self.just_solved, self.current = self.current, None
         elif self.just_solved and not self.standing.done(self.just_solved):
             self.current, self.just_solved = self.just_solved, None
         self.remember(found)
-        self.draw()
+        if also:
+            self.note = Text("\n".join(also[:5]))
+        if self.hands.answering is None:  # a question or a list stays until it is answered
+            self.draw()
 
     def remember(self, found: Sequence[Judgement]) -> None:
         """Store what a run of pytest would store."""
@@ -211,6 +244,8 @@ class Loop:
         if not self.drawn:
             return
         self.hands.answering = None
+        if self.note is not None:
+            below = (*below, self.note)
         state = load(self.workbook.root)
         groups = screen.group_counts(
             list(self.standing.verdicts.values()), self.workbook.book.totals(), state.solved
@@ -228,6 +263,8 @@ class Loop:
             parts.append(Text(words.WATCH_KEYS, style="dim"))
         else:
             parts += [Text(words.WATCH_ALL, style="bold green"), *below]
+        if self.check is not None:
+            parts.append(Text(words.WATCH_CHECKING, style="dim"))
         self.clear()
         paint_stdout(parts)
 
@@ -239,7 +276,7 @@ class Loop:
         except OSError:
             data = b""
         judgement = self.standing.verdicts[koan_id]
-        return screen.card(judgement, koan, data.decode(errors="replace"))
+        return screen.card(judgement, koan, data.decode(errors="replace"), live=True)
 
     def clear(self) -> None:
         from rich.console import Console

@@ -136,8 +136,19 @@ UPDATE_BACKUP = "{path}: your old file is {backup}"
 UPDATE_NOTHING = "Your workbook has the newest koans already."
 UPDATE_DRY = "Nothing was written. `koans update` does it."
 UPDATE_DONE = "Done. `pytest` shows where you stand."
+# Under `koans watch` nothing has to be run again, and help is a key away.
+LIVE = {
+    "Save, and run the same command again.": "Save.",
+    "`koans hint` again gives the next one.": "h again gives the next one.",
+    "`koans hint` helps in steps": "h helps in steps",
+    "`koans docs` opens the manual": "d opens the manual",
+    "`koans peek` shows an answer": "p shows an answer",
+}
 WATCH_START = "Watching {path}. One moment: PyTorch is waking up."
 WATCH_CHECKING = "asking PyTorch ..."
+WATCH_STILL = "still running: {seconds} s (a koan may take {deadline:.0f}); a new save starts again"
+WATCH_ALSO = "Also judged: {name}: {verdict}"
+WATCH_PAGER = "q goes back to the koan"
 WATCH_KEYS = (
     "Enter again · h hint · p peek · d docs · l list · n skip · r reset · e editor · q quit"
 )
@@ -155,6 +166,7 @@ ASK_HELLO = (
     "{name}, just before its blank. Here are: {names}\n"
     "Ask PyTorch whatever you like; no file changes. Ctrl-D ends."
 )
+ASK_INSIDE = "(The blank stands inside a block; what is made in the block is not here.)"
 ASK_TROUBLE = "(The lines before the blank stopped with {error})"
 ASK_BYE = "Back to the koan."
 MAP_TITLE = "The path"
@@ -179,3 +191,10 @@ CI_HOLDS_SOLUTIONS = (
 )
 BUILD_STALE = "{path} is not what {answers} makes of it; run `koans build`."
 BUILD_EXTRA = "{path} has no answers file; delete it."
+
+
+def live(text: str) -> str:
+    """A sentence as `koans watch` says it."""
+    for here, there in LIVE.items():
+        text = text.replace(here, there)
+    return text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sensei.ask import lines_before_blank
+from sensei.ask import blank_is_inside, lines_before_blank
 from tests.desk import SMALL, Desk
 
 MakeDesk = Callable[..., Desk]
@@ -74,3 +74,18 @@ def test_where_the_first_blank_stands(test: str, expected: list[str]) -> None:
 def test_no_such_test() -> None:
     with pytest.raises(LookupError):
         lines_before_blank("x = 1\n", "test_a")
+
+
+@pytest.mark.parametrize(
+    ("test", "inside"),
+    [
+        ("x = 1\n    assert x == __", False),
+        ("for i in (1, 2):\n        assert i == __", True),
+        ("def f():\n        # your turn:\n        __\n        # end\n    assert f()", True),
+        ("with f():\n        x = 1\n    assert x == __", False),
+    ],
+)
+def test_a_blank_inside_a_block_is_told(test: str, inside: bool) -> None:
+    helper = "import torch\n\n\ndef help():\n    return 1\n\n\n"
+    source = f'{helper}def test_a():\n    """L."""\n    {test}\n'
+    assert blank_is_inside(source, "test_a") == inside

@@ -90,7 +90,7 @@ def test_a_whole_hour_at_the_desk(watching: Callable[..., Terminal]) -> None:
     at.sees("open", "test_shape", "Which shape?")
     # wrong, with a known myth; then another wrong one; then right
     at.save("== __", "== (3, 2)")
-    at.sees("not yet", "Rows come first.")
+    assert "Save, and run" not in at.sees("not yet", "Rows come first.")
     at.save("(3, 2)", "(9, 9)")
     at.sees("A hint:", "Look at the brackets.")
     at.press("h")
@@ -119,8 +119,7 @@ def test_a_whole_hour_at_the_desk(watching: Callable[..., Terminal]) -> None:
     # an endless loop; the correct save ends that check at once
     start = time.monotonic()
     at.save("x.view(4)", "x.view(4)\n    while True: pass")
-    at.child.expect_exact("asking PyTorch")
-    time.sleep(1)
+    at.child.expect_exact("still running: 2 s (a koan may take 60)")
     at.save("\n    while True: pass", "")
     at.save("is ValueError", "is RuntimeError")
     at.sees("Solved.", "test_refused")
@@ -171,6 +170,31 @@ def test_the_terminal_is_always_put_back(watching: Callable[..., Terminal], how:
     at.child.expect(pexpect.EOF)
     assert termios.tcgetattr(fd) == at.before
     os.close(fd)
+
+
+@pytest.mark.timeout(300)
+def test_a_resize_draws_anew_and_other_verdicts_are_told(
+    watching: Callable[..., Terminal],
+) -> None:
+    at = watching()
+    at.sees("test_shape")
+    at.child.setwinsize(30, 60)
+    at.sees("test_shape", "Which shape?")
+    at.press("n")
+    at.sees("test_refused")
+    at.save("== __", "== (3, 2)")
+    at.sees("test_refused", "Also judged: test_shape: not yet")
+    # a list stays on the screen whatever is saved; q leaves the list, not the loop
+    at.press("l")
+    at.child.expect_exact("Search for")
+    at.child.send("twos\r")
+    at.child.expect_exact("Any key goes back")
+    at.save("(3, 2)", "(2, 3)")
+    time.sleep(2)
+    at.press("q")
+    at.sees("test_refused")
+    at.press("q")
+    assert at.ends() == 0
 
 
 @pytest.mark.timeout(300)
