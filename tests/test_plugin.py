@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sensei import words
-from tests.desk import SMALL, Desk
+from tests.desk import REPO, SMALL, Desk
 
 MakeDesk = Callable[..., Desk]
 ANSWERS = {
@@ -200,7 +202,12 @@ def test_breakpoint_stops_in_this_process(desk: MakeDesk) -> None:
         "    assert tuple(x.shape) == __", "    breakpoint()\n    assert tuple(x.shape) == (1,)"
     )
     child = pexpect.spawn(
-        "python", ["-m", "pytest", "koans"], cwd=str(made.root), timeout=60, encoding="utf-8"
+        sys.executable,
+        ["-m", "pytest", "koans"],
+        cwd=str(made.root),
+        env={**os.environ, "PYTHONPATH": str(REPO)},
+        timeout=120,
+        encoding="utf-8",
     )
     child.expect(r"\(Pdb\)")
     child.sendline("p x.shape")

@@ -29,7 +29,9 @@ class Terminal:
 
     def __init__(self, desk: Desk, *arguments: str, **env: str) -> None:
         self.desk = desk
-        base = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        # A size in the environment would stand above the terminal's own.
+        drop = ("PYTEST_", "COLUMNS", "LINES")
+        base = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
         base |= {"PYTHONPATH": str(REPO), "TERM": "xterm", "OMP_NUM_THREADS": "1"}
         self.child = pexpect.spawn(
             sys.executable,
