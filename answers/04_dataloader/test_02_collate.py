@@ -440,7 +440,7 @@ def test_pinned_for_nobody(monkeypatch):
     assert [batch.device.type, batch.is_pinned(), len(caught_warnings)] == answer(["cpu", False, 1])
 
 
-@pytest.mark.needs(torch=">=2.9", fork=True)
+@pytest.mark.needs(torch=">=2.13", fork=True)
 @koan(
     claims=["B-4-25", "A-3.4-12"],
     see="torch.utils.data.DataLoader",

@@ -174,7 +174,7 @@ def test_pinned_for_nobody(monkeypatch):
     assert [batch.device.type, batch.is_pinned(), len(caught_warnings)] == __
 
 
-@pytest.mark.needs(torch=">=2.9", fork=True)
+@pytest.mark.needs(torch=">=2.13", fork=True)
 def test_who_pins(monkeypatch):
     """A Batch (above) has a pin_memory() of its own: it returns a note of who called it. Here we
     pretend that there is a GPU, and use one worker.
