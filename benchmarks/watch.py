@@ -23,7 +23,7 @@ REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO))
 
 from sensei.book import Book  # noqa: E402  (a script of the clone, installed or not)
-from sensei.workbook import fill, write  # noqa: E402
+from sensei.workbook import SETUP, fill, write  # noqa: E402
 
 ENV = {**os.environ, "PYTHONPATH": str(REPO), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 BOOK = Book(REPO / "answers")
@@ -38,7 +38,7 @@ class Desk:
     def __init__(self, root: Path, share: float) -> None:
         self.root = root
         (root / "answers").symlink_to(BOOK.root, target_is_directory=True)
-        write(root / "pytest.ini", "[pytest]\naddopts = --import-mode=importlib\n")
+        write(root / "pytest.ini", SETUP)
         others = [k for k in CHAPTER.koans if k.name != KOAN.name]
         self.solved = {k.name: k.answers for k in others[: round(share * len(others))]}
         self.number = 0

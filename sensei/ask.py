@@ -30,7 +30,7 @@ def ask(workbook: Workbook, koan: Koan, prompt: Prompt | None = None) -> int:
 
     prompt: takes the namespace and a greeting; IPython's where it is installed.
     """
-    chapter = workbook.book.chapter(f"{koan.group}/{koan.file}")
+    chapter = workbook.book.chapter(koan.key)
     path = workbook.path(chapter)
     try:
         program = lines_before_blank(path.read_text(encoding="utf-8"), koan.name)
@@ -62,28 +62,32 @@ def lines_before_blank(source: str, name: str) -> ast.Module:
     where there is no such test.
     """
     tree = ast.parse(source)
-    tests = (n for n in tree.body if isinstance(n, ast.FunctionDef))
-    test = next((n for n in tests if n.name == name), None)
-    if test is None:
-        raise LookupError(name)
-    end = test.end_lineno or test.lineno
-    blanks = [n.lineno for n in ast.walk(test) if isinstance(n, ast.Name) and n.id == BLANK]
-    blanks += [start + 1 for start, _ in region_lines(source) if test.lineno < start <= end]
-    stop = min(blanks, default=test.body[-1].lineno)
-    before = [node for node in test.body if (node.end_lineno or node.lineno) < stop]
+    test = _test(tree, name)
     given = [n for n in tree.body if not (isinstance(n, ast.FunctionDef) and _is_test(n))]
-    return ast.Module([*given, *before], type_ignores=[])
+    return ast.Module([*given, *_before_blank(test, source)], type_ignores=[])
 
 
 def blank_is_inside(template: str, name: str) -> bool:
     """Does the first blank of a koan stand in a loop, or another block of its own?"""
-    tests = (n for n in ast.parse(template).body if isinstance(n, ast.FunctionDef))
-    test = next(n for n in tests if n.name == name)
-    before = len(lines_before_blank(template, name).body)
-    given = [n for n in ast.parse(template).body if n.__class__ is not ast.FunctionDef]
-    helpers = [n for n in ast.parse(template).body if isinstance(n, ast.FunctionDef)]
-    here = before - len(given) - sum(not _is_test(n) for n in helpers)
-    return hasattr(test.body[here], "body")
+    test = _test(ast.parse(template), name)
+    return hasattr(test.body[len(_before_blank(test, template))], "body")
+
+
+def _test(tree: ast.Module, name: str) -> ast.FunctionDef:
+    tests = (n for n in tree.body if isinstance(n, ast.FunctionDef))
+    test = next((n for n in tests if n.name == name), None)
+    if test is None:
+        raise LookupError(name)
+    return test
+
+
+def _before_blank(test: ast.FunctionDef, source: str) -> list[ast.stmt]:
+    """The statements of a test that end before its first blank."""
+    end = test.end_lineno or test.lineno
+    blanks = [n.lineno for n in ast.walk(test) if isinstance(n, ast.Name) and n.id == BLANK]
+    blanks += [start + 1 for start, _ in region_lines(source) if test.lineno < start <= end]
+    stop = min(blanks, default=test.body[-1].lineno)
+    return [node for node in test.body if (node.end_lineno or node.lineno) < stop]
 
 
 def _is_test(node: ast.FunctionDef) -> bool:

@@ -23,7 +23,7 @@ VERSION = 1
 
 def judge_all(workbook: Workbook, koans: Sequence[Koan]) -> list[Judgement]:
     """Judge koans, without a word to the learner's state."""
-    files = dict.fromkeys(f"{koan.group}/{koan.file}" for koan in koans)
+    files = dict.fromkeys(koan.key for koan in koans)
     wanted = {koan.id for koan in koans}
     return [j for j in judge_silently(workbook.root, files) if j.id in wanted]
 

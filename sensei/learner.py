@@ -146,7 +146,7 @@ def list_koans(workbook: Workbook, target: str | None, search: str = "") -> int:
     key = ""
     readings = {}
     for koan in koans:
-        file = f"{koan.group}/{koan.file}"
+        file = koan.key
         if file != key:
             key = file
             lines.append(Text(file, style="bold"))
@@ -201,8 +201,8 @@ def reset_koans(workbook: Workbook, targets: list[str]) -> int:
     """Put koans back as they were given; a copy of the old file stays in .sensei/backups."""
     for target in targets:
         koans = koans_of(workbook, target)
-        for file in dict.fromkeys(f"{koan.group}/{koan.file}" for koan in koans):
-            mine = [koan for koan in koans if f"{koan.group}/{koan.file}" == file]
+        for file in dict.fromkeys(koan.key for koan in koans):
+            mine = [koan for koan in koans if koan.key == file]
             there = (workbook.root / file).exists()
             saved = reset(workbook, mine[0])
             if not there or saved is None:

@@ -9,10 +9,16 @@ from sensei import words
 from sensei.book import Book, packaged_root
 from sensei.learner import say, shown
 from sensei.update import Plan, plan_update
-from sensei.workbook import STATE, Workbook, WorkbookError, backup, shipped_text, write
-
-# Files of one name in several groups are no trouble in this mode, and nothing needs a package.
-SETUP = "[pytest]\naddopts = --import-mode=importlib\n"
+from sensei.workbook import (
+    SETUP,
+    STATE,
+    Workbook,
+    WorkbookError,
+    backup,
+    keep_out_of_git,
+    shipped_text,
+    write,
+)
 
 
 def init(folder: Path) -> int:
@@ -80,6 +86,4 @@ def _remember(root: Path, book: Book) -> None:
         target = base / key
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(book.root / key, target)
-    ignore = root / STATE / ".gitignore"
-    if not ignore.exists():
-        write(ignore, "*\n")
+    keep_out_of_git(root)

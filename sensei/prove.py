@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sensei.mutants import Mutant, mutants
 from sensei.records import Chapter
-from sensei.workbook import fill, write
+from sensei.workbook import SETUP, fill, write
 
 RECORDER = '''\
 """Written by sensei.prove: records the verdict of each koan as one JSON line."""
@@ -103,7 +103,7 @@ def run_round(folder: Path, chapters: list[tuple[Chapter, list[Mutant]]]) -> lis
 def write_setup(folder: Path) -> None:
     """Make a folder one where pytest judges koans and leaves their verdicts in a file."""
     write(folder / "conftest.py", f'pytest_plugins = ["sensei.plugin"]\n{RECORDER}')
-    write(folder / "pytest.ini", "[pytest]\naddopts = --import-mode=importlib\n")
+    write(folder / "pytest.ini", SETUP)
 
 
 def read_verdicts(folder: Path) -> dict[str, str]:

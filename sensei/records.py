@@ -73,8 +73,13 @@ class Koan:
     body_lines: int  # lines between the lesson and the end, in the answers file
 
     @property
+    def key(self) -> str:
+        """Of its file, as the book names it: ``group/file``."""
+        return f"{self.group}/{self.file}"
+
+    @property
     def id(self) -> str:
-        return f"{self.group}/{self.file}::{self.name}"
+        return f"{self.key}::{self.name}"
 
     @property
     def answers(self) -> tuple[str, ...]:

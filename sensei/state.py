@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sensei.workbook import STATE, write
+from sensei.workbook import STATE, keep_out_of_git, write
 
 
 @dataclass
@@ -60,6 +60,4 @@ def save(root: Path, state: State) -> None:
     data["quick"] = state.quick
     with suppress(OSError):
         write(root / STATE / "state.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-        ignore = root / STATE / ".gitignore"
-        if not ignore.exists():
-            write(ignore, "*\n")
+        keep_out_of_git(root)

@@ -61,7 +61,7 @@ def first_open(workbook: Workbook, koans: list[Koan]) -> Koan | None:
 
 def source_state(workbook: Workbook, koan: Koan) -> str:
     """What the learner's file says of a koan: filled, open, altered, missing or twice."""
-    reading = workbook.read(workbook.book.chapter(f"{koan.group}/{koan.file}"))
+    reading = workbook.read(workbook.book.chapter(koan.key))
     if reading is None or koan.name not in reading.koans:
         return "missing"
     return reading.koans[koan.name].state

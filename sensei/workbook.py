@@ -20,6 +20,8 @@ from sensei.records import BLANK, Chapter, Koan
 from sensei.restore import with_koan
 from sensei.trees import region_lines
 
+# Files of one name in several groups are no trouble in this mode, and nothing needs a package.
+SETUP = "[pytest]\naddopts = --import-mode=importlib\n"
 STATE = ".sensei"  # the folder, at the workbook's root, for stored state and backups
 
 
@@ -179,13 +181,20 @@ def write(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def keep_out_of_git(root: Path) -> None:
+    """What is stored for a learner is nobody else's business."""
+    ignore = root / STATE / ".gitignore"
+    if not ignore.exists():
+        write(ignore, "*\n")
+
+
 def reset(workbook: Workbook, koan: Koan, save: bool = True) -> Path | None:
     """Put one koan back as it was given, and its imports and helpers with it.
 
     Every other koan stays as the learner has it. Returns the backup of the old file,
     or None where the file was missing (or was backed up just before: ``save`` is False).
     """
-    chapter = workbook.book.chapter(f"{koan.group}/{koan.file}")
+    chapter = workbook.book.chapter(koan.key)
     path = workbook.path(chapter)
     fresh = shipped_text(chapter, path)
     if not path.exists():
