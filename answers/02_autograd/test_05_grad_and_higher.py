@@ -295,6 +295,8 @@ def test_the_shapes_of_all_slopes():
     assert tuple(second.shape) == answer((2, 3, 2, 3))
 
 
+# torch itself scripts the rules of forward mode, with a call that it calls deprecated.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
 @koan(
     see="torch.func.jvp",
     hint=[
