@@ -18,7 +18,7 @@ from sensei.records import BLANK, Chapter, Koan
 from sensei.trees import same_answer
 
 FIXTURES = {"device", "tmp_path", "monkeypatch", "capsys", "recwarn", "benchmark"}
-MARKS = {"gpu", "slow", "tour", "timeout", "needs", "benchmark"}
+MARKS = {"gpu", "slow", "tour", "timeout", "needs", "benchmark", "filterwarnings"}
 NEEDS = {"torch", "python", "package", "fork", "platform"}
 BODY_LIMITS = {"predict": 12, "error": 12, "repair": 25, "write": 25, "measure": 25}
 LESSON_WORDS = 60

@@ -77,13 +77,15 @@ class Child:
         self._crash = tempfile.TemporaryFile()
         sys.stdout.flush()
         sys.stderr.flush()
+        frozen = gc.get_freeze_count() > 0  # by our own parent, if we are a child ourselves
         gc.freeze()  # or the child's first collection copies every page it shares with us
         self._pid = _fork()
         if self._pid == 0:
             os.close(self._questions)
             os.close(self._answers)
             _child(serve, theirs, writer, self._crash)  # never returns
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
         os.close(theirs)
         os.close(writer)
         with suppress(ProcessLookupError, PermissionError):

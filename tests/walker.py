@@ -3,8 +3,8 @@
     python walker.py FOLDER GROUP
 
 FOLDER holds answers/ and koans/. Every step is a whole run of pytest's command line, in a
-fork of this process, which has imported torch once. Prints one JSON line per step: the
-koan just solved, and the koan that the card named ("" if it named none).
+fork of this process, which has imported torch and pytest's plugins once. Prints one JSON
+line per step: the koan just solved, and the koan that the card named ("" if it named none).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 import torch
 import torch._dynamo  # noqa: F401  (an optimizer imports it, a second each time)
 
-from sensei import supervise, words
+from sensei import late, supervise, words
 from sensei.asleep import sleep_of
 from sensei.book import Book
 from sensei.workbook import fill, write
@@ -37,13 +37,21 @@ def step(arguments: list[str]) -> tuple[int, str]:
 
     def work() -> list[object]:
         out = io.StringIO()
-        with contextlib.redirect_stdout(out):
+        with contextlib.redirect_stdout(out), late.new_modules() as modules:
             code = pytest.main([*arguments, "-p", "no:cacheprovider", "-p", "no:randomly"])
-        return [int(code), out.getvalue()]
+        return [int(code), out.getvalue(), modules]
 
     ended = supervise.run(work, 300)
     assert ended.how == "answered", ended
-    return ended.answer[0], ended.answer[1]
+    code, output, modules = ended.answer
+    late.import_quietly(modules)  # the next step has them
+    return code, output
+
+
+def load_plugins() -> None:
+    """Let pytest import its plugins itself, here: it rewrites their assertions."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main(["--version", "--version"])
 
 
 def card_of(output: str) -> str:
@@ -54,6 +62,7 @@ def card_of(output: str) -> str:
 def main(folder: Path, group: str) -> None:
     os.chdir(folder)
     os.environ["COLUMNS"] = "120"
+    load_plugins()
     book = Book(folder / "answers")
     chapters = [c for c in book.chapters if c.group == group]
     for chapter in chapters:

@@ -245,7 +245,7 @@ def test_the_names_that_parameters_have():
 def test_a_matrix_that_stays_behind():
     """This fixed matrix stays behind when the model is converted. Repair the marked line.
 
-    The matrix shall go where the model goes. It is no parameter, and it is not to be saved: it
+    The matrix should go where the model goes. It is no parameter, and it is not to be saved: it
     can be made again.
     """
 
@@ -326,7 +326,7 @@ def test_what_outlives_the_layer():
         "self.decode.weight = nn.Parameter(self.embed.weight)": (
             "nn.Parameter(...) makes a new Parameter around the old memory."
         ),
-        "self.decode = self.embed": "decode shall stay a linear layer. It is its weight you want.",
+        "self.decode = self.embed": "decode should stay a linear layer. It is its weight you want.",
     },
     right=[
         "self.embed.weight = self.decode.weight",
@@ -419,7 +419,7 @@ def test_one_weight_for_two_layers():
         "\n"
         "def forward(self, x):\n"
         "    return nn.functional.linear(x, self.weight, self.bias)": (
-            "Small enough. But they shall be random: equal rows of a hidden layer stay equal."
+            "Small enough. But they should be random: equal rows of a hidden layer stay equal."
         ),
         "def __new__(cls, n_in, n_out, bias=True):\n    return nn.Linear(n_in, n_out, bias)": (
             "That is theirs. The layer should be your own, from raw parameters."

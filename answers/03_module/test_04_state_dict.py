@@ -499,7 +499,7 @@ def test_a_checkpoint_that_loads_nothing():
     ],
 )
 def test_fill_what_is_missing():
-    """The checkpoint has one of two parts, full of ones. All that is missing shall become zero.
+    """The checkpoint has one of two parts, full of ones. All that is missing should become zero.
 
     The marked line fails at the first name. Repair it.
     """
@@ -523,7 +523,7 @@ def test_fill_what_is_missing():
     see="torch.load",
     hint=[
         "A file remembers on which device each tensor was. Who wants to put it back there?",
-        "A dict for map_location says: what was here shall go there. And what it does not name?",
+        "A dict for map_location says: what was here should go there. And what it does not name?",
         "A tensor on meta has a shape and no numbers. Does it need a GPU?",
     ],
     why=(

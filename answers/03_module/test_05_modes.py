@@ -436,7 +436,7 @@ def test_a_frozen_part_that_moves():
         "own, with new memory, and which only a new look at the old one?",
     ],
     why=(
-        "Tensors made in inference_mode are marked for ever, and so is every view of their memory, "
+        "Tensors made in inference_mode are marked forever, and so is every view of their memory, "
         "detach() too: autograd may not save them for backward. A clone made outside the block is "
         "an ordinary tensor. inference_mode is the faster switch for predicting; if the result "
         "goes on into training, use no_grad, or clone it."

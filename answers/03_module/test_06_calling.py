@@ -134,7 +134,7 @@ def test_before_and_after_forward():
         "But what is kept must be detached.",
         "def look(module, args, output):\n    seen.setdefault('first', output.detach())\n"
         "model[0].register_forward_hook(look)": "It returns nothing, good. "
-        "But setdefault keeps the first batch for ever.",
+        "But setdefault keeps the first batch forever.",
         "def look(module, args, output):\n    seen['first'] = output.detach()\n"
         "    return seen['first']\n"
         "model[0].register_forward_hook(look)": "What a hook returns replaces the output.",
@@ -340,7 +340,7 @@ def test_two_ways_to_grow_a_picture():
     claims=["B-3-12", "A-2.2-10"],
     see="torch.autograd.Function",
     hint=[
-        "What does an optimizer need: a module, or the things it shall change?",
+        "What does an optimizer need: a module, or the things it should change?",
         "backward only leaves a gradient on a leaf that asked for one.",
     ],
     why="A leaf and a list are enough for an optimizer. What a Module adds is bookkeeping: "
@@ -407,7 +407,7 @@ def test_a_network_without_a_module():
     wrong={
         "return torch.cat([h[0], c[0]], dim=1)": "The right axis, but this is the first layer.",
         "return torch.cat([h[-1], c[0]], dim=1)": "Half of it: this c is that of the first layer.",
-        "return torch.cat([h[-1], h[-1]], dim=1)": "Half of it: the second half shall be c.",
+        "return torch.cat([h[-1], h[-1]], dim=1)": "Half of it: the second half should be c.",
         "return torch.cat([s.view(s.shape[1], 2, 5)[:, -1] for s in (h, c)], dim=1)": "view only "
         "cuts the same numbers differently: samples and layers are mixed up.",
         "return torch.cat([output[:, -1], c[:, -1]], dim=1)": "Half of it: the cell state c is "
@@ -423,7 +423,7 @@ def test_a_network_without_a_module():
     ],
 )
 def test_the_last_state_of_each_sample():
-    """`summary` shall give, for each sample, h and c of the last layer.
+    """`summary` should give, for each sample, h and c of the last layer.
 
     The batch comes first here, they said. Repair it.
     """

@@ -134,7 +134,7 @@ def test_a_layer_of_whole_numbers():
     wrong={
         "RuntimeError": "Near: what is raised is a subclass of it that says more.",
         "ValueError": 'The value "cpu" is fine. It is the source that has nothing to give.',
-        "TypeError": "A device is a good argument for to(). Only, what shall be copied?",
+        "TypeError": "A device is a good argument for to(). Only, what should be copied?",
     },
 )
 def test_back_from_meta():

@@ -365,7 +365,7 @@ def test_the_trainer_goes_on():
     ],
     why=(
         "Each iter() starts anew, and a `for` calls it once, for the whole epoch. So next(iter()) "
-        "in a training step means the first batch for ever. Without num_workers there are no "
+        "in a training step means the first batch forever. Without num_workers there are no "
         "processes: the batch is made right here, while you wait."
     ),
     wrong={
@@ -558,7 +558,7 @@ def test_a_sum_that_remembers_too_much():
     hint=[
         "Four lines, and a fifth for the list.",
         "Somebody may have left a gradient in the model. Which place of zero_grad is safe?",
-        "The list shall hold numbers and no graphs.",
+        "The list should hold numbers and no graphs.",
     ],
     why=(
         "Clear, forward with loss, backward, step: this trains any model with any loss. Clearing "

@@ -278,7 +278,7 @@ def test_two_ways_to_make_a_step_shorter():
     ],
 )
 def test_two_steps_of_length_one():
-    """No step shall be longer than 1, but two of these are 50 long.
+    """No step may be longer than 1, but two of these are 50 long.
 
     Repair the order of the lines. The short step must stay as it is.
     """
@@ -393,7 +393,7 @@ def test_refuse_to_clip():
         "norm = clip_grad_norm_([weight], limit).item()\n"
         "optimizer.step()\n"
         "optimizer.zero_grad()\n"
-        "return norm": "One infinite batch, and the weight is nan for ever.",
+        "return norm": "One infinite batch, and the weight is nan forever.",
         "count = sum(len(batch) for batch in batches)\n"
         "for batch in batches:\n"
         "    (losses(weight, batch).sum() / count).backward()\n"

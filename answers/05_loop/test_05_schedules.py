@@ -158,7 +158,7 @@ def test_a_rate_set_by_hand():
     why=(
         "Ten samples make three batches, the last one short, but 10 // 4 is 2. Four calls fit "
         "into the plan, and the fifth asks for a rate that it does not have. Take the number of "
-        "batches from len(loader), not from a division. Other schedules just go on for ever."
+        "batches from len(loader), not from a division. Other schedules just go on forever."
     ),
     wrong={
         ("StopIteration", "4"): "A schedule does end here, but it is no iterator.",
@@ -299,8 +299,8 @@ def test_patience_with_noisy_batches():
         "return 2.0 * min(1.0, (step + 1) / warmup)": (
             "Some say the function gives the rate itself. Then the rate comes in twice."
         ),
-        "return (step + 1) / warmup": "Nothing stops it: it warms up for ever.",
-        "return 1.0 if step >= warmup else 1.0 / warmup": "A jump. It shall rise in equal parts.",
+        "return (step + 1) / warmup": "Nothing stops it: it warms up forever.",
+        "return 1.0 if step >= warmup else 1.0 / warmup": "A jump. It should rise in equal parts.",
     },
     right=[
         "return (step + 1) / warmup if step < warmup else 1",

@@ -306,7 +306,7 @@ def test_a_device_in_the_wrong_form():
 def test_a_block_from_an_old_tutorial():
     """This block was written for a GPU, long ago. Here all is on the CPU. Repair the marked lines.
 
-    The layer shall work in bfloat16, and PyTorch shall have nothing to warn about.
+    The layer should work in bfloat16, and PyTorch should have nothing to warn about.
     """
 
     def run(layer, x):
@@ -372,7 +372,7 @@ def test_a_block_from_an_old_tutorial():
 )
 def test_very_sure_and_wrong():
     """The model is very sure, and wrong. Its cross entropy should be near the size of the logit,
-    and push. Where the model is unsure or right, all is well, and shall stay so.
+    and push. Where the model is unsure or right, all is well, and should stay so.
 
     Repair the marked line, for the CPU and for cuda.
     """

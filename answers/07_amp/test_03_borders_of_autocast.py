@@ -282,7 +282,7 @@ def test_twenty_small_steps():
 def test_a_loop_that_stands_still():
     """The weight moves, and the loss does not. Repair the marked lines.
 
-    The layer shall still work in bfloat16.
+    The layer should still work in bfloat16.
     """
 
     def train(layer, optimizer, batches):

@@ -115,7 +115,7 @@ def test_the_loss_that_was_never_scaled():
     claims=["A-5.1-02"],
     see="torch.amp.GradScaler.is_enabled",
     hint=[
-        "By which factor do you multiply when nothing shall change?",
+        "By which factor do you multiply when nothing should change?",
         "What is there to save of somebody who does nothing?",
         "Who looks for an infinite gradient? Does he look today?",
     ],

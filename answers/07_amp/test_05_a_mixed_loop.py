@@ -107,7 +107,7 @@ def test_the_very_first_step():
     ],
 )
 def test_steps_that_hardly_move():
-    """No step shall be longer than 1. These are far too short: the weight hardly moves.
+    """No step may be longer than 1. These are far too short: the weight hardly moves.
 
     Repair the marked lines. (The third gradient is infinite on purpose.)
     """

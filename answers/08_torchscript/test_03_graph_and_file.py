@@ -238,7 +238,7 @@ def test_what_is_in_the_file():
     },
 )
 def test_two_ways_to_leave_it_out():
-    """forward calls a helper that script shall not compile. It is marked with ignore, then with
+    """forward calls a helper that script must not compile. It is marked with ignore, then with
     unused.
 
     First the module is called, then it is saved. What `works`, and what `fails`?

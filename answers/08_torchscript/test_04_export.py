@@ -308,7 +308,7 @@ def test_what_is_alive_in_the_program():
         "The name of the error says that somebody did not write this part.",
     ],
     why=(
-        "Dropout's mode is a constant in the graph: this program drops for ever. Silence would be "
+        "Dropout's mode is a constant in the graph: this program drops forever. Silence would be "
         "worse, for the caller would believe in the switch. Call model.eval() before the export. "
         "Here export is stricter than a trace, which took the mode and let you call eval()."
     ),

@@ -103,6 +103,8 @@ def test_the_shapes_of_all_slopes():
     assert tuple(second.shape) == __
 
 
+# torch itself scripts the rules of forward mode, with a call that it calls deprecated.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
 def test_a_push_forward_and_a_pull_back():
     """A running sum, and a vector with a single 1. Push it through the slopes (jvp), and pull
     it back through them (vjp). Predict both."""

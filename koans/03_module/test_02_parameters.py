@@ -85,7 +85,7 @@ def test_the_names_that_parameters_have():
 def test_a_matrix_that_stays_behind():
     """This fixed matrix stays behind when the model is converted. Repair the marked line.
 
-    The matrix shall go where the model goes. It is no parameter, and it is not to be saved: it
+    The matrix should go where the model goes. It is no parameter, and it is not to be saved: it
     can be made again.
     """
 

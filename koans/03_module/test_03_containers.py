@@ -93,7 +93,7 @@ def test_a_walk_through_the_tree():
 
 
 def test_a_net_without_its_head():
-    """`headless` shall give, for nets like these, what the layer fc would get.
+    """`headless` should give, for nets like these, what the layer fc would get.
 
     Some chain the children for that. Repair the marked line.
     """

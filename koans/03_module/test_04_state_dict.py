@@ -171,7 +171,7 @@ def test_a_checkpoint_that_loads_nothing():
 
 
 def test_fill_what_is_missing():
-    """The checkpoint has one of two parts, full of ones. All that is missing shall become zero.
+    """The checkpoint has one of two parts, full of ones. All that is missing should become zero.
 
     The marked line fails at the first name. Repair it.
     """

@@ -178,7 +178,7 @@ def test_a_network_without_a_module():
 
 
 def test_the_last_state_of_each_sample():
-    """`summary` shall give, for each sample, h and c of the last layer.
+    """`summary` should give, for each sample, h and c of the last layer.
 
     The batch comes first here, they said. Repair it.
     """

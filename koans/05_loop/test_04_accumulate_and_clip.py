@@ -102,7 +102,7 @@ def test_two_ways_to_make_a_step_shorter():
 
 
 def test_two_steps_of_length_one():
-    """No step shall be longer than 1, but two of these are 50 long.
+    """No step may be longer than 1, but two of these are 50 long.
 
     Repair the order of the lines. The short step must stay as it is.
     """
