@@ -83,6 +83,7 @@ def koan(
     wrong: Mapping[Source, str],
     right: Sequence[Source] = (),
     claims: Sequence[str] = (),
+    at: Mapping[str, str] | None = None,
     aliases: Sequence[str] = (),
 ) -> Callable[[F], F]:
     """Tell the book about a koan. The decorated test itself is not changed.
@@ -94,12 +95,13 @@ def koan(
         the key is a tuple of all of them, in order.
     right: other answers that must pass.
     claims: ids of the ledger that this koan teaches.
+    at: a piece of a given line -> what to say, instead of a hint, when this line says no.
     aliases: former names of this koan, so that an update finds a learner's answer; as
         group/file::name, if it stood in another file.
 
     Raises TypeError for any other keyword, when the book is imported.
     """
-    del see, hint, why, wrong, right, claims, aliases  # read from the source, by sensei.book
+    del see, hint, why, wrong, right, claims, at, aliases  # read from the source, by sensei.book
 
     def unchanged(function: F) -> F:
         return function

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sensei import words
 from sensei.match import Match, unwelcome
 from sensei.records import BLANK, Chapter, Koan
+from sensei.tautology import agrees_with_itself
 from sensei.trees import (
     SCOPES,
     Definition,
     bound_names,
     dump,
-    expression,
-    free_names,
     import_keys,
     import_line,
     line_of,
@@ -32,8 +32,6 @@ from sensei.trees import (
     used_names,
     without_strings,
 )
-
-EMPTY_REGION = "nothing stands under this line; write at least one line there (`pass` will do)"
 
 State = Literal["filled", "open", "altered", "missing", "twice"]
 
@@ -69,21 +67,26 @@ def read_copy(data: bytes | str, chapter: Chapter) -> FileReading:
     raw = data.encode(errors="surrogateescape") if isinstance(data, str) else data
     if b"\0" in raw:
         line = raw[: raw.index(b"\0")].count(b"\n") + 1
-        return FileReading(error="there is a NUL byte in this line", error_line=line)
+        return FileReading(error=words.NUL_BYTE, error_line=line)
     try:
         text = _decode(raw).lstrip("\ufeff")
         tree = ast.parse(text)
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        return FileReading(error="this line is not UTF-8 text", error_line=line)
+        return FileReading(error=words.NOT_UTF8, error_line=line)
     except SyntaxError as error:
-        empty = next((start for start, end in region_lines(text) if end == start + 1), 0)
+        empty = next((start for start, end in region_lines(text) if _is_empty(text, start, end)), 0)
         if empty and "indented block" in error.msg:
-            return FileReading(error=EMPTY_REGION, error_line=empty)
+            return FileReading(error=words.EMPTY_REGION, error_line=empty)
         return FileReading(error=error.msg, error_line=error.lineno or 1)
     except (ValueError, RecursionError, MemoryError):
-        return FileReading(error="this file is too deeply nested to read", error_line=1)
+        return FileReading(error=words.TOO_DEEP, error_line=1)
     return _read_tree(tree, text, chapter)
+
+
+def _is_empty(text: str, start: int, end: int) -> bool:
+    between = text.split("\n")[start : end - 1]
+    return all(not line.strip() or line.strip().startswith("#") for line in between)
 
 
 def _decode(data: bytes) -> str:
@@ -110,7 +113,9 @@ def _read_tree(tree: ast.Module, text: str, chapter: Chapter) -> FileReading:
         if not found:
             koans[koan.name] = Reading("missing")
         elif len(found) > 1:
-            koans[koan.name] = Reading("twice", found[1].lineno, f"lines {_lines(found)}")
+            koans[koan.name] = Reading(
+                "twice", found[1].lineno, words.LINES.format(lines=_lines(found))
+            )
         else:
             hurt = next((d for d in damage if d.touches(given, found[0], template)), None)
             koans[koan.name] = _read_koan(koan, given, found[0], text, regions, module_given, hurt)
@@ -155,17 +160,19 @@ def _read_koan(
     captures = [match.captures[index] for index in sorted(match.captures)]
     said = tuple(source_of(capture, text) for capture in captures)
     line = next((line_of(c[0]) for c in captures if c), mine.lineno)
-    if any(_untouched(capture, slot.given) for capture, slot in zip(captures, koan.slots)):
+    untouched = [c for c, slot in zip(captures, koan.slots) if _untouched(c, slot.given)]
+    if untouched:
+        line = next((line_of(c[0]) for c in untouched if c), mine.lineno)
         return Reading("open", mine.lineno, said=said, said_line=line)
     rebinder = _walrus(captures, koan, match.given_names)
     if rebinder:
-        return Reading("altered", rebinder.lineno, f"`{rebinder.target.id}` is given; leave it")
+        return Reading("altered", rebinder.lineno, words.LEAVE_IT.format(name=rebinder.target.id))
     return Reading(
         "filled",
         mine.lineno,
         said=said,
         said_line=line,
-        agrees_with_itself=_agrees_with_itself(koan, given, mine, captures, match),
+        agrees_with_itself=agrees_with_itself(koan, given, mine, captures, match),
         leaves_early=any(_leaves(n) or _skips(n) for n in match.top_level_answers),
         debugs=any(_is_breakpoint(n) for n in ast.walk(mine)),
     )
@@ -192,17 +199,6 @@ def _is_breakpoint(node: ast.AST) -> bool:
     return ast.unparse(node.func).split(".")[-1] in ("breakpoint", "set_trace", "embed")
 
 
-def _made_from(names: set[str], mine: Definition) -> set[str]:
-    """The names, and those that a learner's own lines compute from them."""
-    found = set(names)
-    assigned = [n for n in ast.walk(mine) if isinstance(n, ast.Assign | ast.AnnAssign)]
-    for _ in assigned:  # a chain is never longer than this
-        for node in assigned:
-            if node.value is not None and free_names([node.value]) & found:
-                found |= bound_names([node])
-    return found
-
-
 def _skips(node: ast.AST) -> bool:
     """Does a region as a whole jump over the given lines after it, in a loop of the test?"""
     return isinstance(node, ast.Break | ast.Continue)
@@ -215,30 +211,6 @@ def _leaves(node: ast.AST) -> bool:
     if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
         return True
     return any(_leaves(child) for child in ast.iter_child_nodes(node))
-
-
-def _agrees_with_itself(
-    koan: Koan,
-    given: ast.FunctionDef,
-    mine: Definition,
-    captures: list[list[ast.AST]],
-    match: Match,
-) -> bool:
-    """Is an answer a question put back to PyTorch?
-
-    It is, if it names a local variable of the test where the book's own answer names
-    none, or if it is the other side of the same comparison, word for word.
-    """
-    local = _made_from(local_names(given) - {given.name}, mine)
-    local |= {"locals", "vars", "eval", "exec", "globals"}
-    for capture, slot, other in zip(captures, koan.slots, match.other_sides):
-        if slot.region:
-            continue
-        if dump(capture) in other:
-            return True
-        if free_names(capture) & local and not free_names([expression(slot.answer)]) & local:
-            return True
-    return False
 
 
 # the module around the koans ----------------------------------------------------------------------
@@ -278,19 +250,19 @@ def _module_damage(
         for key in import_keys(node):
             if key not in here and key[0] != "sensei":
                 line = import_line(key)
-                damage.append(_Damage(frozenset({key[2]}), 0, f"the given `{line}` is missing"))
+                damage.append(_Damage(frozenset({key[2]}), 0, words.IMPORT_GONE.format(line=line)))
     mine = [node for node in _helpers(tree, koans) if not _own_test(node)]
     given = _helpers(template, koans)
     for node in given:
         if not any(dump(node) == dump(other) for other in mine):
             first = ast.unparse(node).split("\n")[0].rstrip(":")
             names = frozenset(bound_names([node]))
-            damage.append(_Damage(names, 0, f"the given helper `{first}` is missing or was edited"))
+            damage.append(_Damage(names, 0, words.HELPER_GONE.format(line=first)))
     for node in mine:
         if not any(dump(node) == dump(other) for other in given):
-            if words := unwelcome(node, given_names):
+            if told := unwelcome(node, given_names):
                 named = frozenset(bound_names([node]) & given_names)
-                damage.append(_Damage(named, node.lineno, words))
+                damage.append(_Damage(named, node.lineno, told))
     return damage
 
 

@@ -6,7 +6,7 @@ on their reports; without it, from this process. Only the guide writes the state
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +103,12 @@ class Guide:
         gone = [j for j in path if j.id in state.solved and j.verdict not in DONE]
         lost = [j.id for j in gone if not j.whole_file]
         now_solved = (state.solved - by_id.keys()) | solved
+        sleeping = {j.id for j in path if j.verdict == "asleep"}
+        now_asleep = (state.asleep - by_id.keys()) | sleeping
         current = next_koan(path)
         parts: list[RenderableType] = []
         if verbosity >= 0:
-            parts += [self._map(workbook, path, now_solved), Text("")]
+            parts += [self._map(workbook, path, now_solved, now_asleep), Text("")]
         if fresh:
             parts += [
                 screen.solved_lines([k for i in fresh if (k := workbook.book.find(i))]),
@@ -115,26 +117,27 @@ class Guide:
         if lost:
             parts += [Text(words.WAS_SOLVED.format(ids=", ".join(lost)), style="yellow"), Text("")]
         if current is None:
-            parts += self._all_solved(workbook, now_solved)
+            parts += self._all_solved(workbook, now_solved | now_asleep)
         elif verbosity < -1:
             parts.append(Text(f"{current.path}:{current.line}: {current.verdict}"))
         else:
-            parts.append(self._card(workbook, current))
-        save(root, new_state(state, path, now_solved, current))
+            parts += [*screen.tried_lines(path, current), self._card(workbook, current)]
+        save(root, new_state(replace(state, asleep=now_asleep), path, now_solved, current))
         return parts
 
     def _of(self, root: Path) -> list[Judgement]:
         prefix = [w for w in self.roots if w == root]
         return [j for j in self.judgements.values() if len(self.roots) == 1 or _below(j, prefix)]
 
-    def _map(self, workbook: Workbook, path: list[Judgement], solved: set[str]) -> RenderableType:
-        totals = workbook.book.totals()
-        here = {group: n for group, n in totals.items() if (workbook.root / group).is_dir()}
-        groups = screen.group_counts(path, here, solved)
+    def _map(
+        self, workbook: Workbook, path: list[Judgement], solved: set[str], asleep: set[str]
+    ) -> RenderableType:
+        groups = screen.group_counts(path, _totals(workbook), solved, asleep)
         return screen.path_map(groups)
 
-    def _all_solved(self, workbook: Workbook, solved: set[str]) -> list[RenderableType]:
-        left = sum(workbook.book.totals().values()) - len(solved)
+    def _all_solved(self, workbook: Workbook, done: set[str]) -> list[RenderableType]:
+        here = _totals(workbook)
+        left = sum(here.values()) - sum(koan_id.partition("/")[0] in here for koan_id in done)
         parts: list[RenderableType] = [
             Rule(style="dim"),
             Text(words.ALL_SOLVED, style="bold green"),
@@ -151,6 +154,12 @@ class Guide:
         except OSError:
             data = b""
         return screen.card(current, koan, data.decode(errors="replace"))
+
+
+def _totals(workbook: Workbook) -> dict[str, int]:
+    """Koans of each group that this workbook holds."""
+    totals = workbook.book.totals()
+    return {group: n for group, n in totals.items() if (workbook.root / group).is_dir()}
 
 
 def _below(judgement: Judgement, roots: list[Path]) -> bool:
@@ -185,4 +194,5 @@ def new_state(
             }
         elif judgement.verdict == "solved":
             koans.pop(judgement.id, None)
-    return State(card=current.id if current else "", solved=solved, koans=koans, quick=quick)
+    card = current.id if current else ""
+    return replace(old, card=card, solved=solved, koans=koans, quick=quick)

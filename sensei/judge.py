@@ -14,6 +14,7 @@ from _pytest.runner import runtestprotocol
 
 from sensei import late, supervise, words
 from sensei.company import Company
+from sensei.failing import word_for
 from sensei.importing import Failure, import_failure, is_timeout, line_in, own_lines
 from sensei.isolate import unspoiled
 from sensei.nodes import ExtraItem, KoanItem
@@ -71,10 +72,8 @@ def judge(
     ran, reports = run_koan(item, forked, learnt, company)
     verdict = after_running(ran)
     detail = ran.error_message if verdict == "broken" else ""
-    judgement = replace(
-        base, verdict=verdict, ran=ran, seconds=ran.seconds, detail=detail, myth=_myth(item)
-    )
-    return judgement, reports
+    judgement = replace(base, verdict=verdict, ran=ran, seconds=ran.seconds, detail=detail)
+    return replace(judgement, myth=_myth(item), at=_at(item, ran)), reports
 
 
 def _myth(item: KoanItem) -> str:
@@ -83,6 +82,13 @@ def _myth(item: KoanItem) -> str:
         if all(same_answer(a, b) for a, b in zip(said, wrong.answers)):
             return wrong.reason
     return ""
+
+
+def _at(item: KoanItem, ran: Ran) -> str:
+    lines = [line for line, _ in ran.error_lines]
+    if not item.koan.at or not lines:
+        return ""
+    return word_for(dict(item.koan.at), item.file.text, item.name, lines)
 
 
 def _detail(item: KoanItem, failure: Failure | None) -> str:

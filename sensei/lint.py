@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 import importlib
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sensei.failing import bare, statements
+from sensei.giveaway import given_away
 from sensei.records import BLANK, Chapter, Koan
-from sensei.trees import same_answer
+from sensei.trees import region_lines, same_answer
 
 FIXTURES = {"device", "tmp_path", "monkeypatch", "capsys", "recwarn", "benchmark"}
 MARKS = {"gpu", "slow", "tour", "timeout", "needs", "benchmark", "filterwarnings"}
@@ -140,7 +141,7 @@ def _check_koan(chapter: Chapter, koan: Koan, claims: Collection[str] | None) ->
         ):
             yield f"{' / '.join(wrong.answers)} is both wrong and right"
     yield from _check_sources(koan)
-    yield from _check_secrets(koan)
+    yield from given_away(koan)
     for mark in koan.marks:
         if mark.name not in MARKS:
             yield f"unknown mark {mark.name}: one of {', '.join(sorted(MARKS))}"
@@ -155,11 +156,33 @@ def _check_koan(chapter: Chapter, koan: Koan, claims: Collection[str] | None) ->
         if name not in FIXTURES:
             yield f"unknown fixture {name}: one of {', '.join(sorted(FIXTURES))}"
     yield from _check_code(function)
+    yield from _check_at(chapter, koan)
+
+
+def _check_at(chapter: Chapter, koan: Koan) -> Iterator[str]:
+    """Each piece names exactly one given line, and each line has one word at most."""
+    inside = region_lines(chapter.template)
+    given = [
+        text
+        for line, _, text in statements(chapter.template, koan.name)
+        if not any(start < line < end for start, end in inside)
+    ]
+    named: dict[str, str] = {}
+    for piece, word in koan.at:
+        found = [text for text in given if bare(piece) in text]
+        if len(found) != 1 or not bare(piece):
+            yield f"at= {piece!r} is a piece of {len(found)} given lines: it should be of one"
+        elif found[0] in named:
+            yield f"at= {piece!r} and {named[found[0]]!r} are pieces of the same line"
+        else:
+            named[found[0]] = piece
+        if not word.strip():
+            yield f"at= {piece!r} has nothing to say"
 
 
 def _texts(koan: Koan) -> list[str]:
     wrong = [text for w in koan.wrong for text in (w.reason, *w.answers)]
-    return [koan.see, koan.why, *koan.hints, *wrong]
+    return [koan.see, koan.why, *koan.hints, *wrong, *(word for _, word in koan.at)]
 
 
 def _check_sources(koan: Koan) -> Iterator[str]:
@@ -169,39 +192,6 @@ def _check_sources(koan: Koan) -> Iterator[str]:
                 ast.parse(source) if slot.region else ast.parse(f"({source}\n)", mode="eval")
             except SyntaxError as error:
                 yield f"{source!r} is not Python: {error.msg}"
-
-
-def _check_secrets(koan: Koan) -> Iterator[str]:
-    """The name, the lesson, a hint or the reason of a wrong answer gives the answer away."""
-    places = [("the lesson", koan.lesson), ("the name", koan.name.replace("_", " "))]
-    places += [(f"hint {i}", hint) for i, hint in enumerate(koan.hints, 1)]
-    places += [("the reason of a wrong answer", wrong.reason) for wrong in koan.wrong]
-    for slot in koan.slots:
-        for secret in _secrets(slot.answer, slot.region):
-            pattern = rf"(?<![\w.]){re.escape(secret)}(?!\w|\.\d)"
-            for place, text in places:
-                short = secret in ("True", "False", "None") or secret.isdigit()
-                if short and place in ("the lesson", "the name"):
-                    continue  # "answer True or False", "a 2 by 3 matrix" give nothing away
-                if secret in ("True", "False") and {"True", "False"} <= {*re.findall(r"\w+", text)}:
-                    continue
-                if re.search(pattern, text):
-                    yield f"{place} holds the answer: {secret}"
-
-
-def _secrets(answer: str, region: bool) -> list[str]:
-    if region:
-        return [line.strip() for line in answer.split("\n") if len(line.strip()) >= 8]
-    secrets = [answer]
-    try:
-        value = ast.literal_eval(answer)
-    except (ValueError, SyntaxError):
-        if re.fullmatch(r"[\w.]+", answer):  # torch.float32, or ValueError
-            secrets.append(answer.split(".")[-1])
-    else:
-        if isinstance(value, str) and len(value) >= 3:
-            secrets = [value]
-    return list(dict.fromkeys(secrets))
 
 
 def _check_code(function: ast.FunctionDef) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from sensei import words
 from sensei.records import BLANK
 from sensei.trees import SCOPES, Definition, bound_names, dump, without_strings
 
@@ -17,13 +18,13 @@ class Match:
         self.captures: dict[tuple[int, int], list[ast.AST]] = {}
         self.sides: dict[tuple[int, int], list[str]] = {}
         self.top_level_answers: list[ast.AST] = []
-        self._failures: list[tuple[int, int, str]] = []  # given line, learner's line, words
+        self._failures: list[tuple[int, int, str]] = []  # given line, learner's line, told
 
     @property
     def failure(self) -> tuple[int, str]:
-        """The learner's line and the words of the failure that got furthest."""
-        _, line, words = max(self._failures, default=(0, 0, "this koan was edited"))
-        return line, words
+        """The learner's line and the told of the failure that got furthest."""
+        _, line, told = max(self._failures, default=(0, 0, words.EDITED))
+        return line, told
 
     @property
     def other_sides(self) -> list[list[str]]:
@@ -31,9 +32,9 @@ class Match:
 
     def function(self, given: ast.FunctionDef, mine: Definition) -> bool:
         if type(mine) is not type(given) or dump(given.args) != dump(mine.args):
-            return self._fail(given, mine, f"`def {given.name}` has other arguments than given")
+            return self._fail(given, mine, words.OTHER_ARGUMENTS.format(name=given.name))
         if dump(given.decorator_list) != dump(mine.decorator_list):
-            return self._fail(given, mine, f"the decorators of `{given.name}` are not as given")
+            return self._fail(given, mine, words.OTHER_DECORATORS.format(name=given.name))
         return self.block(given.body, mine.body, mine, depth=0)
 
     def node(self, given: ast.AST, mine: ast.AST, depth: int) -> bool:
@@ -131,45 +132,61 @@ class Match:
         if isinstance(absent, ast.stmt):
             near = mine[j] if j < len(mine) else parent
             line = ast.unparse(absent).split("\n")[0]
-            self._fail(absent, near, f"the given line `{line}` is missing or was edited")
+            pair = next((n for n in mine[j:] if _is_pair(absent, n)), None)
+            if pair is not None:
+                self._fail(absent, pair, words.PAIR.format(line=line))
+            else:
+                self._fail(absent, near, words.LINE_GONE.format(line=line))
         return False
 
     def _welcome(
         self, node: ast.stmt, items: list[ast.stmt | tuple[int, int]], before: int
     ) -> bool:
-        words = unwelcome(node, self.given_names)
-        if not words:
+        told = unwelcome(node, self.given_names)
+        if not told:
             return True
         wanted = items[before] if before < len(items) else None
         if isinstance(wanted, ast.stmt) and type(wanted) is type(node):
             line = ast.unparse(wanted).split("\n")[0]
-            words = f"the given line `{line}` was edited"
+            told = words.LINE_EDITED.format(line=line)
         where = wanted.lineno if isinstance(wanted, ast.stmt) else 10**9
-        self._failures.append((where, node.lineno, words))
+        self._failures.append((where, node.lineno, told))
         return False
 
-    def _fail(self, given: ast.stmt, mine: ast.AST, words: str) -> bool:
-        self._failures.append((given.lineno, getattr(mine, "lineno", 0), words))
+    def _fail(self, given: ast.stmt, mine: ast.AST, told: str) -> bool:
+        self._failures.append((given.lineno, getattr(mine, "lineno", 0), told))
         return False
+
+
+def _is_pair(given: ast.stmt, mine: ast.stmt) -> bool:
+    """Is this ``assert x == a, b``, where ``assert x == (a, b)`` was meant?"""
+    return (
+        isinstance(given, ast.Assert)
+        and isinstance(mine, ast.Assert)
+        and given.msg is None
+        and mine.msg is not None
+        and any(isinstance(n, ast.Name) and n.id == BLANK for n in ast.walk(given.test))
+        and type(given.test) is type(mine.test)
+    )
 
 
 def unwelcome(node: ast.AST, given_names: set[str]) -> str:
     """Why a statement of the learner's own may not stand outside a blank; "" if it may."""
     if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom | ast.Raise | ast.Await):
         word = type(node).__name__.lower().replace("yieldfrom", "yield")
-        return f"`{word}` was added outside the blank"
+        return words.ADDED.format(code=word)
     if isinstance(node, ast.Delete | ast.AugAssign | ast.Global | ast.Nonlocal):
-        return f"`{ast.unparse(node)}` was added outside the blank"
+        return words.ADDED.format(code=ast.unparse(node))
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         flat = [part for target in targets for part in _flat_target(target)]
         if not all(isinstance(part, ast.Name) for part in flat):
-            return f"`{ast.unparse(node)}` changes something that was given"
+            return words.CHANGES_GIVEN.format(code=ast.unparse(node))
     rebound = bound_names([node]) & given_names
     if rebound:
-        return f"`{sorted(rebound)[0]}` is given, and was bound to something else"
+        return words.REBOUND.format(name=sorted(rebound)[0])
     inner = () if isinstance(node, (*SCOPES, ast.Lambda)) else ast.iter_child_nodes(node)
-    return next((words for child in inner if (words := unwelcome(child, given_names))), "")
+    return next((told for child in inner if (told := unwelcome(child, given_names))), "")
 
 
 def _flat_target(target: ast.expr) -> list[ast.expr]:

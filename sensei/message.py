@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from sensei import words
-from sensei.records import Koan
+from sensei.records import BLANK, Koan
 from sensei.verdict import Judgement, Ran, Verdict
 
 
@@ -37,7 +37,8 @@ def _open(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
     elif any(slot.region for slot in koan.slots):
         todo = words.FILL_WRITE
     else:
-        todo = words.FILL_BLANK if len(koan.slots) == 1 else words.FILL_BLANKS
+        blanks = [said for said in judgement.said if BLANK in said] or koan.slots
+        todo = words.FILL_BLANK if len(blanks) == 1 else words.FILL_BLANKS
     return [*lines, ("", todo), ("dim", _stuck(koan))]
 
 
@@ -81,12 +82,30 @@ def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
         lines.append(("", judgement.myth))
     elif form:
         lines.append(("", form))
-    else:
+    elif judgement.at:
+        lines += [("", words.HINT), ("code", judgement.at)]
+    elif not _spells_amiss(judgement, koan):
         shown = koan.hints[: max(judgement.hint, 1)]
         lines += [("", words.HINT), *(("code", hint) for hint in shown[-1:])]
     if ran:
         lines += _printed(ran)
     return [*lines, ("dim", _stuck(koan))]
+
+
+def has_better_than_hint(judgement: Judgement, koan: Koan) -> bool:
+    """Does the card know more of this answer than a hint does?"""
+    return bool(
+        judgement.myth
+        or slip_in_form(judgement, koan)
+        or judgement.at
+        or _spells_amiss(judgement, koan)
+    )
+
+
+def _spells_amiss(judgement: Judgement, koan: Koan) -> bool:
+    """Is it Python that stumbles over a name in lines of the learner's own? It says so itself."""
+    writes = any(slot.region for slot in koan.slots)
+    return bool(writes and judgement.ran and judgement.ran.error_type in SPELLING)
 
 
 def slip_in_form(judgement: Judgement, koan: Koan) -> str:
@@ -142,6 +161,8 @@ def _literal(source: str) -> object:
         return None
 
 
+# A name that is not there: the error says all, and a hint on PyTorch would mislead.
+SPELLING = ("NameError", "UnboundLocalError")
 # Errors that speak of the learner's own spelling, never of the truth.
 READABLE = ("NameError", "AttributeError", "ImportError", "ModuleNotFoundError", "Unsolved")
 

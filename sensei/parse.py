@@ -132,6 +132,7 @@ def _koan(
         marks=marks,
         fixtures=tuple(argument.arg for argument in node.args.args),
         body_lines=_body_lines(text, first, node.end_lineno or first),
+        at=tuple(fields.get("at", {}).items()),
     ), calls
 
 
@@ -143,6 +144,7 @@ FIELDS = {  # what each of them is
     "wrong": "a dict: source of a wrong answer -> reason",
     "right": "a list of answers",
     "claims": "a list of ids",
+    "at": "a dict: a piece of a given line -> what to say when that line fails",
     "aliases": "a list of names",
 }
 
@@ -169,8 +171,11 @@ def _fields(path: Path, card: ast.Call) -> dict[str, Any]:
 def _is_kind(name: str, value: object) -> bool:
     if name in ("see", "why") or (name == "hint" and isinstance(value, str)):
         return isinstance(value, str)
-    if name == "wrong":
-        return isinstance(value, dict) and all(isinstance(why, str) for why in value.values())
+    if name in ("wrong", "at"):
+        if not isinstance(value, dict):
+            return False
+        texts = value.values() if name == "wrong" else (t for pair in value.items() for t in pair)
+        return all(isinstance(text, str) for text in texts)
     if not isinstance(value, list | tuple):
         return False
     return name == "right" or all(isinstance(text, str) for text in value)

@@ -19,7 +19,7 @@ from sensei import words
 from sensei.company import Company, may_join
 from sensei.guide import Counts, Guide
 from sensei.judge import deadline_of, in_company, judge, note_error, report, run_extra, seed
-from sensei.message import slip_in_form
+from sensei.message import has_better_than_hint
 from sensei.nodes import ExtraItem, GroupDir, KoanFile, KoanItem
 from sensei.options import MARKERS, add_options
 from sensei.records import Koan
@@ -220,7 +220,7 @@ def _judged(item: KoanItem, run: Run) -> pytest.TestReport:
 
 def _hint(item: KoanItem, judgement: Judgement, run: Run) -> int:
     """How many hints to show; 0 where the card has something better to say than a hint."""
-    if judgement.verdict != "not yet" or judgement.myth or slip_in_form(judgement, item.koan):
+    if judgement.verdict != "not yet" or has_better_than_hint(judgement, item.koan):
         return 0
     known = run.states[item.file.workbook.root].known(item.koan.id)
     return hint_step(known, "\n".join(judgement.said), len(item.koan.hints))

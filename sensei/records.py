@@ -71,6 +71,7 @@ class Koan:
     marks: tuple[Mark, ...]
     fixtures: tuple[str, ...]
     body_lines: int  # lines between the lesson and the end, in the answers file
+    at: tuple[tuple[str, str], ...] = ()  # a piece of a given line, and what to say if it fails
 
     @property
     def key(self) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from textwrap import dedent
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.syntax import Syntax
@@ -21,9 +22,10 @@ from rich.text import Text
 from sensei import words
 from sensei.message import message
 from sensei.records import BLANK, Koan
-from sensei.verdict import Judgement, count
+from sensei.verdict import Judgement, Verdict
 
 BAR = 20  # cells
+TRIED: tuple[Verdict, ...] = ("not yet", "altered", "stopped")
 BLANKS = re.compile(rf"(?<!\w){BLANK}(?!\w)")  # not the one in __init__
 
 
@@ -39,15 +41,19 @@ class GroupCount:
 
 
 def group_counts(
-    judgements: Sequence[Judgement], totals: Mapping[str, int], solved: set[str]
+    judgements: Sequence[Judgement],
+    totals: Mapping[str, int],
+    solved: Set[str],
+    asleep: Set[str] = frozenset(),
 ) -> list[GroupCount]:
-    """The lines of the map. ``solved`` holds ids, of groups that were not run as last seen."""
+    """The lines of the map. ``solved`` and ``asleep`` hold ids: what was not run, as last seen."""
+    asleep = asleep | {j.id for j in judgements if j.verdict == "asleep"}
     lines = []
     for name, total in totals.items():
-        mine = [j for j in judgements if j.id.startswith(name + "/")]
-        asleep = count(mine)["asleep"]
-        done = sum(1 for koan_id in solved if koan_id.startswith(name + "/"))
-        lines.append(GroupCount(name, done, asleep, total, seen=bool(mine)))
+        seen = any(j.id.startswith(name + "/") for j in judgements)
+        done = sum(1 for koan_id in solved - asleep if koan_id.startswith(name + "/"))
+        sleeping = sum(1 for koan_id in asleep if koan_id.startswith(name + "/"))
+        lines.append(GroupCount(name, done, sleeping, total, seen))
     return lines
 
 
@@ -55,9 +61,9 @@ def path_map(groups: Sequence[GroupCount], seen_note: bool = True) -> Renderable
     """The groups with their bars. A group of this run is bright, another one dim."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
+    table.add_column()  # the bars give way where the terminal is narrow
     table.add_column(justify="right", no_wrap=True)
-    table.add_column()
+    table.add_column(no_wrap=True)
     for group in groups:
         style = "" if group.seen else "dim"
         note = words.AS_LAST_SEEN if seen_note and group.solved and not group.seen else ""
@@ -66,23 +72,50 @@ def path_map(groups: Sequence[GroupCount], seen_note: bool = True) -> Renderable
         awake = group.total - group.asleep
         table.add_row(
             Text(group.name, style=style),
-            bar(group.solved, awake, dim=not group.seen),
+            Bar(group.solved, awake, dim=not group.seen),
             Text(f"{group.solved}/{awake}", style=style),
             Text(note, style="dim"),
         )
     return table
 
 
-def bar(done: int, total: int, dim: bool = False) -> Text:
-    """A bar of BAR cells. Never full before all is done, never empty once something is."""
-    cells = 0 if not total else done * BAR // total
-    if done:
-        cells = max(cells, 1)
-    text = Text("█" * cells, style="green")
-    text.append("░" * (BAR - cells), style="bright_black")
-    if dim:
-        text.stylize("dim")
-    return text
+@dataclass(frozen=True)
+class Bar:
+    """A bar of at most BAR cells. Never full before all is done, never empty once something is."""
+
+    done: int
+    total: int
+    dim: bool = False
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, BAR)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, BAR)
+        cells = 0 if not self.total else self.done * width // self.total
+        if self.done:
+            cells = max(cells, 1)
+        text = Text("█" * cells, style="green")
+        text.append("░" * (width - cells), style="bright_black")
+        if self.dim:
+            text.stylize("dim")
+        yield text
+
+
+def tried_lines(
+    path: Sequence[Judgement], current: Judgement, limit: int = 5
+) -> list[RenderableType]:
+    """The koans that somebody tried, beside the one on the card: a line each, with its place."""
+    tried = [j for j in path if j.verdict in TRIED and not j.whole_file and j.id != current.id]
+    rows: list[RenderableType] = []
+    for judgement in tried[:limit]:
+        line = Text()
+        line.append(f"{judgement.verdict}  ", style=words.STYLES[judgement.verdict])
+        line.append(f"{judgement.path}::{judgement.id.partition('::')[2]}")
+        rows.append(line)
+    if len(tried) > limit:
+        rows.append(Text(words.MORE_TRIED.format(count=len(tried) - limit), style="dim"))
+    return [*rows, Text(words.TRIED, style="dim"), Text("")] if rows else []
 
 
 def solved_lines(koans: Sequence[Koan], limit: int = 5) -> RenderableType:

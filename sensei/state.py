@@ -1,8 +1,8 @@
 """What sensei remembers between runs. Optional: every answer it gives can be junk or absent.
 
 Done is always computed from the files. The state only knows what cannot be seen there:
-which koan was on the last card, what was solved the last time, how many hints were shown,
-and which koans passed quickly, so that they may share a process the next time.
+which koan was on the last card, what was solved and what slept the last time, how many hints
+were shown, and which koans passed quickly, so that they may share a process the next time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sensei.workbook import STATE, keep_out_of_git, write
 class State:
     card: str = ""  # id of the koan on the last card
     solved: set[str] = field(default_factory=set)  # ids solved when last seen
+    asleep: set[str] = field(default_factory=set)  # ids asleep when last seen
     koans: dict[str, dict[str, Any]] = field(default_factory=dict)  # id -> {"said", "hint"}
     quick: dict[str, str] = field(default_factory=dict)  # id -> digest of the text it passed in
 
@@ -36,11 +37,11 @@ def load(root: Path) -> State:
         return State()
     if not isinstance(data, dict):
         return State()
-    card, solved, koans = data.get("card"), data.get("solved"), data.get("koans")
-    quick = data.get("quick")
+    card, koans, quick = data.get("card"), data.get("koans"), data.get("quick")
     return State(
         card=card if isinstance(card, str) else "",
-        solved={s for s in solved if isinstance(s, str)} if isinstance(solved, list) else set(),
+        solved=_ids(data.get("solved")),
+        asleep=_ids(data.get("asleep")),
         koans=(
             {k: v for k, v in koans.items() if isinstance(v, dict)}
             if isinstance(koans, dict)
@@ -54,10 +55,14 @@ def load(root: Path) -> State:
     )
 
 
+def _ids(data: object) -> set[str]:
+    return {one for one in data if isinstance(one, str)} if isinstance(data, list) else set()
+
+
 def save(root: Path, state: State) -> None:
     """Store the state; on a read-only disk, do without."""
     data = {"card": state.card, "solved": sorted(state.solved), "koans": state.koans}
-    data["quick"] = state.quick
+    data |= {"asleep": sorted(state.asleep), "quick": state.quick}
     with suppress(OSError):
         write(root / STATE / "state.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         keep_out_of_git(root)

@@ -54,6 +54,7 @@ class Judgement:
     said: tuple[str, ...] = ()
     said_line: int = 0
     myth: str = ""  # the reason of the known wrong answer they gave
+    at: str = ""  # what the book says of the given line that failed
     tautology: bool = False
     left_early: bool = False
     whole_file: bool = False  # broken: the trouble is the file's, not this koan's

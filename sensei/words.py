@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sensei.verdict import Ran, Verdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sensei.verdict import Ran, Verdict
 
 # what each verdict is called, in pytest's own three forms: letter and word
 LETTERS: dict[Verdict, str] = {
@@ -28,6 +31,8 @@ ON_TOUR = "(a stop of the four-minute tour: about {seconds} s)"
 NEXT_CARD = "your next koan"
 ALL_SOLVED = "Every koan of this run is solved. Well walked."
 ALL_SOLVED_ELSEWHERE = "{open} more wait on the path: `pytest koans` shows the next one."
+TRIED = "`pytest` with one of these shows its card."
+MORE_TRIED = "... and {count} more"
 AS_LAST_SEEN = "last seen"
 
 # what to do next, under the card's code
@@ -57,6 +62,10 @@ LEFT_EARLY = (
 )
 SKIPPED = "The koan was skipped, so PyTorch was never asked. Take the skip out."
 RESTORE = "`koans reset {id}` puts this koan back as it was given, and keeps a copy of your file."
+PAIR = (
+    "the given line `{line}` ends at your comma: what follows it is assert's own message. "
+    "Put ( ) around a pair, or [ ] around a list"
+)
 UNREADABLE = "Python cannot read your answer: {error}"
 OTHER_ERROR = "Comparing your answer raised {type}."
 IN_PROCESS = "(This ran inside pytest itself, not in a process of its own.)"
@@ -82,6 +91,22 @@ MISSING = "{path}:{line}: {name} is gone. `koans reset {id}` brings it back."
 TWICE = "{path}:{line}: {name} is defined twice ({detail}). Delete one of them."
 ALTERED = "{path}:{line}: {detail}"
 ENDLESS = "it did not come to an end"
+EDITED = "this koan was edited"
+OTHER_ARGUMENTS = "`def {name}` has other arguments than given"
+OTHER_DECORATORS = "the decorators of `{name}` are not as given"
+LINE_GONE = "the given line `{line}` is missing or was edited"
+LINE_EDITED = "the given line `{line}` was edited"
+IMPORT_GONE = "the given `{line}` is missing"
+HELPER_GONE = "the given helper `{line}` is missing or was edited"
+ADDED = "`{code}` was added outside the blank"
+CHANGES_GIVEN = "`{code}` changes something that was given"
+REBOUND = "`{name}` is given, and was bound to something else"
+LEAVE_IT = "`{name}` is given; leave it"
+LINES = "lines {lines}"
+EMPTY_REGION = "nothing stands under this line; write at least one line there (`pass` will do)"
+NUL_BYTE = "there is a NUL byte in this line"
+NOT_UTF8 = "this line is not UTF-8 text"
+TOO_DEEP = "this file is too deeply nested to read"
 NO_TORCH = "torch is not installed here. Install it with: pip install 'torch>={minimum}'"
 OLD_TORCH = "torch {version} is too old for the koans: pip install 'torch>={minimum}'"
 NO_PACKAGE = "{package} is not installed here. Install it with: pip install {package}"
@@ -118,12 +143,20 @@ PEEK_KEPT = "Good. It stays hidden."
 PEEK_NEEDS_YES = "`koans peek` asks first; without a terminal say `koans peek --yes`."
 WHY_FIRST = "{name} is not solved yet. Its reason comes with the answer."
 WHY_ASLEEP = "{name} sleeps here ({reason}). So you may read its reason:"
-RESET_DONE = "{id} is as it was given. Your old file: {backup}"
+RESET_DONE = "{id} is as it was given."
+RESET_TROUBLE = (
+    "{id} is put back, and its file needs one more step:\n"
+    "{path}:{line}: {detail}\n"
+    "Mend that line, or bring back the whole file: `koans reset {file}`."
+)
+RESET_BACKUP = "Your old file: {backup}"
 RESET_NEW = "{path} was missing; it is back, as it was given."
 INIT_NOT_EMPTY = (
     "{path} is not empty, and nothing in it may be lost. Choose a new folder; "
     "for a newer book in an old workbook, `cd` there and run `koans update`."
 )
+INIT_NO_PLACE = "{path} cannot be made ({reason}). Choose a folder where you may write."
+INIT_NO_GROUP = "{group} is no group. There are: {groups}"
 INIT_DONE = "{path} holds {count} koans now. The first one waits: pytest {path}"
 UPDATE_ADDED = "new        {id}"
 UPDATE_CARRIED = "changed    {id}  (your answer came along)"
@@ -180,14 +213,22 @@ MAP_STATES = {
 MAP_CORE = "The five primitives"
 MAP_AROUND = "Around them"
 MAP_GROUP = "{done} of {total} solved"
+REPORT_UNJUDGED = "{count} koans got no verdict. `pytest {path}` shows what is in the way."
+IS_FOLDER = "{path} is a folder. Name a file in it."
+NO_FOLDER = "There is no folder {path}. Make it first, or choose another place."
+NO_ACCESS = "{path}: {reason}. Choose a place where you may read and write."
 MAP_WRITTEN = "The path is in {path}. Any browser opens it."
 NO_CURRENT = "Every koan is solved: name the one you mean."
 UNKNOWN_TARGET = "{target} is no koan, file or group here. `koans list` shows them all."
+NO_KOAN_THERE = "{file} has no koan at line {line}. `koans list {file}` shows those it has."
 AMBIGUOUS_TARGET = "{target} could be {ids}. Say which: group/file::name."
 HOLDS_SOLUTIONS = "{path} holds your solutions; `koans build --force` replaces it, after a backup."
 CI_HOLDS_SOLUTIONS = (
     "{path} holds solutions. Wonderful, and please keep them out of the pull request: "
     "git checkout {path}"
+)
+NO_RUFF = (
+    "ruff is not installed here, and `koans build` formats with it: pip install -r requirements.txt"
 )
 BUILD_STALE = "{path} is not what {answers} makes of it; run `koans build`."
 BUILD_EXTRA = "{path} has no answers file; delete it."

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from io import StringIO
 
 import pytest
 
 from sensei.message import other_form
-from tests.desk import Desk
+from sensei.paint import paint
+from sensei.report import GroupCount, path_map
+from tests.desk import SMALL, Desk
 
 MakeDesk = Callable[..., Desk]
 
@@ -159,7 +162,7 @@ def test_a_repair_that_does_not_hold_shows_the_real_error(desk: MakeDesk) -> Non
     )
     text = screen(made)
     assert "line 27: y = z\n    NameError: name 'z' is not defined" in text
-    assert "Two names, one memory." in text
+    assert "Two names, one memory." not in text  # the error says all that is to say
 
 
 def test_all_solved(desk: MakeDesk) -> None:
@@ -292,3 +295,58 @@ def test_a_plain_terminal_gets_plain_signs(desk: MakeDesk) -> None:
     text = screen(made, env={"PYTHONIOENCODING": "ascii"})
     assert text.startswith("01_small  ....................  0/4\n\nyour next koan ------")
     assert "> 12 assert tuple(x.shape) == __" in text
+
+
+def test_of_two_blanks_the_open_one_is_named(desk: MakeDesk) -> None:
+    made = desk(TWO_BLANKS)
+    made.solve({"test_sides": ("2", "__")})
+    text = screen(made)
+    assert "test_01_small.py:12  open" in text
+    assert "place of __ ." in text
+
+
+def test_what_was_tried_elsewhere_is_named_above_the_card(desk: MakeDesk) -> None:
+    made = desk()
+    made.solve({"test_twos": ("y = torch.ones(3)",)})
+    text = screen(made)
+    assert "not yet  koans/01_small/test_01_small.py::test_twos" in text
+    assert text.index("test_twos") < text.index("your next koan")
+    assert "test_shape" in text.split("your next koan")[1]
+    made.solve({"test_shape": ("(2, 2)",)})
+    assert "::test_shape" not in screen(made)  # it has the card
+
+
+def test_a_narrow_terminal_keeps_the_numbers() -> None:
+    groups = [
+        GroupCount("06_pitfalls", 3, 0, 102),
+        GroupCount("08_torchscript", 7, 16, 77),
+        GroupCount("10_deployment", 28, 0, 28, seen=False),
+    ]
+    out = StringIO()
+    paint(out, [path_map(groups)], width=40, colour=False)
+    assert out.getvalue() == (
+        "06_pitfalls     █░░░░░  3/102\n"
+        "08_torchscript  █░░░░░   7/61  16 asleep\n"
+        "10_deployment   ██████  28/28  last seen\n"
+    )
+
+
+def test_a_pair_without_brackets_is_told_apart_from_an_edit(desk: MakeDesk) -> None:
+    made = desk()
+    made.edit("== __", "== 2, 3")
+    text = screen(made)
+    assert "altered" in text and "Put ( ) around a pair" in " ".join(text.split())
+    made.edit("x.shape) == 2, 3", "x.size()) == 2, 3")
+    assert "altered" in screen(made)
+
+
+def test_a_region_left_empty_is_told_by_its_line(desk: MakeDesk) -> None:
+    nested = SMALL.replace(
+        "    # answer:\n    y = torch.full((3,), 2.0)\n    # end\n",
+        "    def make():\n        # answer:\n        return torch.full((3,), 2.0)\n"
+        "        # end\n\n    y = make()\n",
+    ).replace('"y = torch.ones(3)"', '"return torch.ones(3)"')
+    made = desk(nested.replace('["y = torch.ones(3) * 2"]', '["return torch.ones(3) * 2"]'))
+    made.edit("        # your turn:\n        __\n", "        # your turn:\n\n        # how?\n")
+    text = screen(made)
+    assert "nothing stands under this line" in " ".join(text.split())
