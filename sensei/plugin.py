@@ -120,6 +120,10 @@ def _select_document(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not section:
         return
     dropped = [i for i in items if not (isinstance(i, KoanItem) and _teaches(i.koan, section))]
+    books = {item.file.workbook.book for item in items if isinstance(item, KoanItem)}
+    known = any(_teaches(koan, section) for book in books for koan in book.koans)
+    if books and not known and not hasattr(config, "workerinput"):  # a worker would only crash
+        raise pytest.UsageError(words.NO_SECTION.format(section=section))
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [i for i in items if isinstance(i, KoanItem) and _teaches(i.koan, section)]

@@ -74,6 +74,10 @@ MORE_SOLVED = "... and {count} more; `koans why NAME` tells the reason of each"
 WAS_SOLVED = "Solved before, not now: {ids}"
 
 # counts
+NO_SECTION = (
+    "--document {section}: no koan teaches a section or claim of this name. docs/claims.md lists "
+    "them, as A-3.1 or A-3.1-02."
+)
 ASLEEP_COUNT = "{count} asleep"
 OPEN_EXTRA = (
     "{name} has an open blank and is no koan of this book, so it was not run. "
