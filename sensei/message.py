@@ -82,7 +82,7 @@ def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
         lines.append(("", judgement.myth))
     elif form:
         lines.append(("", form))
-    elif judgement.at:
+    elif judgement.at and not _spells_amiss(judgement, koan):
         lines += [("", words.HINT), ("code", judgement.at)]
     elif not _spells_amiss(judgement, koan):
         shown = koan.hints[: max(judgement.hint, 1)]
