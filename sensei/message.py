@@ -82,11 +82,9 @@ def _not_yet(judgement: Judgement, koan: Koan) -> list[tuple[str, str]]:
         lines.append(("", judgement.myth))
     elif form:
         lines.append(("", form))
-    elif judgement.at and not _spells_amiss(judgement, koan):
-        lines += [("", words.HINT), ("code", judgement.at)]
     elif not _spells_amiss(judgement, koan):
-        shown = koan.hints[: max(judgement.hint, 1)]
-        lines += [("", words.HINT), *(("code", hint) for hint in shown[-1:])]
+        shown = judgement.at or koan.hints[max(judgement.hint, 1) - 1]
+        lines += [("", words.HINT), ("code", shown)]
     if ran:
         lines += _printed(ran)
     return [*lines, ("dim", _stuck(koan))]

@@ -113,6 +113,12 @@ def test_three_elements_four_times():
     right=[
         ("[torch.Size([]), torch.Size([3])]", "[torch.long, torch.float]"),
     ],
+    at={
+        "torch.tensor([3]).dtype": (
+            "The shapes are right. This line asks for the dtypes, and now the 3 stands in a "
+            "list. Which spelling looks at the type of a number?"
+        ),
+    },
 )
 def test_one_capital_letter():
     """Some say torch.tensor and torch.Tensor are two very different things.
@@ -184,6 +190,20 @@ def test_numbers_that_are_still_words():
         "live = torch.from_numpy(readings)\nkept = live.clone()",
         "kept = torch.from_numpy(readings.copy())\nlive = torch.from_numpy(readings)",
     ],
+    at={
+        "type(live) is type(kept)": (
+            "This line wants two plain tensors, `live` and `kept`. Is each of them there, and of "
+            "which type is it?"
+        ),
+        "live.tolist() == readings.tolist()": (
+            "Both are tensors. By now the array and `live` have each been written to, and they "
+            "should agree. Do they share one memory?"
+        ),
+        "kept.tolist()": (
+            "`live` is right. This line looks at `kept`: it must hold the first numbers, "
+            "whatever is written later. Whose memory does it read?"
+        ),
+    },
 )
 def test_one_follows_and_one_remembers():
     """Make two tensors from `readings`. `live` and the array see each other's changes.
@@ -232,6 +252,16 @@ def test_one_follows_and_one_remembers():
         "x = torch.tensor(data.tolist())",
         "x = torch.Tensor(data)",
     ],
+    at={
+        "dtypes == [torch.float32": (
+            "The layer runs now. This line asks whether `x` and the layer both have the dtype "
+            "that the layer was made with."
+        ),
+        "x.tolist() == rows": (
+            "The dtypes are right. But `x` no longer holds the numbers of the array. Print both: "
+            "what happened on the way?"
+        ),
+    },
 )
 def test_an_array_at_the_door_of_a_layer():
     """The layer refuses such arrays. Repair the marked line, and leave the layer as it is."""
@@ -326,6 +356,16 @@ def test_which_names_are_classes():
         "    ramp[i] = start + step * i\n"
         "return ramp",
     ],
+    at={
+        "ramp.dtype is x.dtype": (
+            "The count is right. This line looks at the dtype: it should be that of `x`, in all "
+            "three calls. What decides it in your lines?"
+        ),
+        "ramp.tolist() ==": (
+            "Count and dtype are right. Now the numbers: print the ramp. Where does it start, "
+            "and how far is it from one number to the next?"
+        ),
+    },
 )
 def test_a_ramp_like_x():
     """zeros_like(x) takes its shape and its dtype from x. A ramp should do the same.

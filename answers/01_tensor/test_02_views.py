@@ -243,6 +243,12 @@ def test_a_promise_that_view_cannot_keep():
         "hwc = chw.transpose(0, 1).transpose(1, 2)",
         "hwc = chw.permute(1, 2, 0).contiguous()",
     ],
+    at={
+        "tuple(hwc.shape)": (
+            "This line looks only at the shape: first the rows, then the columns, then the "
+            "colours. Which old axis has come to each place?"
+        ),
+    },
 )
 def test_a_picture_with_its_colours_last():
     """The right shape, but the wrong pixels. Repair the marked line.
@@ -289,6 +295,16 @@ def test_a_picture_with_its_colours_last():
         "tiles = image.unflatten(1, (3, 3)).unflatten(0, (2, 2)).swapaxes(1, 2)",
         "rows = image.view(2, 2, 9)\ntiles = rows.view(2, 2, 3, 3).movedim(2, 1)",
     ],
+    at={
+        "tiles[i, j].tolist()": (
+            "The shape is right. But a tile holds other numbers than its part of the image. "
+            "Print `tiles[0, 0]` and its neighbours, beside the image."
+        ),
+        "image[2:, 6:].tolist()": (
+            "All tiles show the right numbers. But the write to one of them did not reach the "
+            "image. Does one of your steps make new memory?"
+        ),
+    },
 )
 def test_cut_a_picture_into_tiles():
     """Cut the image into tiles of 2 rows and 3 columns. Copy nothing.

@@ -108,6 +108,15 @@ def test_a_tensor_without_dimensions():
         "a = torch.zeros(1).bfloat16()\nb = torch.zeros(1).half()",
         "a = torch.tensor(1.0, dtype=torch.float16)\nb = torch.tensor(1.0, dtype=torch.bfloat16)",
     ],
+    at={
+        "torch.is_tensor(a)": (
+            "This line only asks whether `a` and `b` are tensors. Print them: what are they now?"
+        ),
+        "t.is_floating_point()": (
+            "Both are tensors. This line asks whether both hold floating point numbers. What is "
+            "the dtype of each?"
+        ),
+    },
 )
 def test_two_small_floats_with_a_larger_sum():
     """Make two floating point tensors, `a` and `b`. Each may spend only two bytes on an
@@ -135,6 +144,12 @@ def test_two_small_floats_with_a_larger_sum():
         ("[3, -3]", "[1, -1]"): "C and its family round towards zero; PyTorch sides with Python.",
         ("[3, -3]", "[1, 1]"): "Check it: twice -3, plus 1, is not -7.",
         ("[3.5, -3.5]", "[0, 0]"): "That is what `/` gives. `//` keeps whole numbers whole.",
+    },
+    at={
+        "(x % 2).tolist()": (
+            "The quotients are right. Multiply each of them by two: what must be added to come "
+            "back to the number in `x`?"
+        ),
     },
 )
 def test_whole_numbers_divided():
@@ -230,6 +245,16 @@ def test_who_follows_the_default_dtype():
         "return (image.to(torch.int64) + 100).clamp(0, 255).to(torch.uint8)",
         "return torch.where(image > 155, 255, image + 100).to(torch.uint8)",
     ],
+    at={
+        "brighten(dark).tolist()": (
+            "These dark pixels all have room for 100 more, so nothing has to wrap or to be cut "
+            "off. Print what comes out: which one is off?"
+        ),
+        "dtypes == [torch.uint8": (
+            "All pixels have the right value. This line looks at the dtypes: as what did the "
+            "pictures come in, and as what do they leave?"
+        ),
+    },
 )
 def test_a_brighter_picture():
     """Each pixel should become brighter by 100, and no brighter than 255. The bright ones turn
@@ -347,6 +372,16 @@ def test_moves_that_are_refused():
         "keep = words != 0",
         "keep = (1 - padding.int()).bool()",
     ],
+    at={
+        "return words[keep]": (
+            "`keep` could not be used in brackets. Print its dtype and its shape: a mask "
+            "has one entry for each word."
+        ),
+        "real_words(torch.tensor([6": (
+            "The first words came out right, these did not. Print `keep` for both: is it "
+            "right for each place?"
+        ),
+    },
 )
 def test_turn_a_mask_over():
     """`padding` marks the places to leave out. We want the others, and get words twice.
@@ -395,6 +430,12 @@ def test_turn_a_mask_over():
         "return (first.double() + second)[hidden.logical_not()].mean()",
         "both = first.long() + second\nkeep = ~hidden.bool()\nreturn both[keep].sum() / keep.sum()",
     ],
+    at={
+        "mean.is_floating_point()": (
+            "All three means have the right value. This line looks at their dtypes: is each of "
+            "them a floating point tensor?"
+        ),
+    },
 )
 def test_the_light_of_two_pictures():
     """Lay two byte pictures over each other: add them, pixel by pixel. Then write the mean of

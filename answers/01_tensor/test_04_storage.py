@@ -30,6 +30,12 @@ from sensei import answer, koan
         ("(4, 1)", "0"): "It does not begin at the first number: a row and a column were skipped.",
         ("(32, 8)", "40"): "NumPy counts strides in bytes. PyTorch counts elements.",
     },
+    at={
+        "part.storage_offset()": (
+            "The strides are right. This line asks where `part` starts. Count the numbers in the "
+            "memory of `x` that come before the first of `part`."
+        ),
+    },
 )
 def test_walk_through_a_part():
     """The numbers of x lie in one line of memory. `part` reads from the same line. Write how
@@ -70,6 +76,16 @@ def test_walk_through_a_part():
         "mine, other = a.untyped_storage(), b.untyped_storage()\n"
         "return mine.data_ptr() == other.data_ptr()",
     ],
+    at={
+        "x.clone()": (
+            "All that read the memory of `x` are found. These two have memory of their own. Do "
+            "you compare something in which other tensors may be like `x`?"
+        ),
+        "share(x[:1], x[1:])": (
+            "Everything compared with `x` itself is right. Now two parts of it are compared, "
+            "then a part of `x` and a part of the gradient."
+        ),
+    },
 )
 def test_do_they_share_memory():
     """Some say a tensor and its gradient have separate memory, since their id() differs. That
@@ -210,6 +226,12 @@ def test_safe_behind_contiguous():
         "return x.t().clone(memory_format=torch.contiguous_format).t()",
         "return torch.empty_strided(x.shape, (1, len(x)), dtype=x.dtype).copy_(x)",
     ],
+    at={
+        "y.tolist() == rows": (
+            "This line reads `y` in the usual way: it must equal `x` in every place. The order "
+            "in memory is only looked at after that."
+        ),
+    },
 )
 def test_store_column_after_column():
     """Return a matrix that equals x in every place, but lies in memory column after column,
@@ -282,6 +304,12 @@ def test_copies_before_a_matrix_product():
         ("torch.Size([1, 3, 2, 5])", "(30, 1, 15, 3)"),
         ("torch.Size((1, 3, 2, 5))", "(30, 1, 15, 3)"),
     ],
+    at={
+        "image.stride()": (
+            "The shape is right. For the strides, follow the memory: the channels of one pixel, "
+            "then the next pixel, then the next row."
+        ),
+    },
 )
 def test_channels_last():
     """A picture: 1 in the batch, 3 channels, 2 rows of 5 pixels. Store it with the channels
@@ -307,6 +335,16 @@ def test_channels_last():
         ("(100, 1)", "[40_000, 400, 40_000]"): "With such steps it would leave its storage.",
         ("(1, 0)", "[400, 400, 40_000]"): (
             "nbytes counts elements as you see them. It does not ask the memory."
+        ),
+    },
+    at={
+        "wide.stride()": (
+            "This line asks how far `wide` steps in memory: to its next row, then to its next "
+            "column. Where do the new columns get their numbers?"
+        ),
+        "wide.nbytes, *storages": (
+            "The strides are right. Now three numbers of bytes: the elements as you see them, "
+            "then two blocks of memory. How many elements lie in each block?"
         ),
     },
 )
@@ -346,6 +384,12 @@ def test_a_hundred_columns_from_one():
         "table = column * torch.ones(4)",
         "table = torch.cat([column] * 4, dim=1)",
     ],
+    at={
+        "table_of(primes)[:, 1:]": (
+            "The zeros are where they should be. But the other columns do not hold the numbers "
+            "of the column that was handed in. Print the table."
+        ),
+    },
 )
 def test_write_into_an_expanded_tensor():
     """Make a table of four columns from one, then set the first one to zero. The zeros go too
@@ -426,6 +470,20 @@ def test_one_step_too_far():
         "(step,) = x.stride()\n"
         "return torch.as_strided(x, (len(x) - size + 1, size), (step, step), x.storage_offset())",
     ],
+    at={
+        "odd.tolist() == [[1, 3]": (
+            "The windows over all of `x` are right. This time they slide over `x[1::2]`, a part "
+            "with gaps. How does it step, and where does it start?"
+        ),
+        "whole[:, 1:].tolist()": (
+            "All windows read the right numbers. But `x` has been written to since then, and "
+            "`whole` does not show it. Whose memory does it read?"
+        ),
+        "odd.tolist() == [[1, 30]": (
+            "The windows over all of `x` see the write. Those over the part with gaps do not. "
+            "Whose memory do they read?"
+        ),
+    },
 )
 def test_windows_without_a_copy():
     """A window of size 2 slides over [1, 3, 5]: [1, 3], then [3, 5]. Write all windows over x

@@ -88,6 +88,12 @@ def test_a_write_through_the_detached_tensor():
         "snapshot = weight.data": "An older way to let go of the history. It copies nothing.",
     },
     right=["snapshot = weight.clone().detach()"],
+    at={
+        "not snapshot.requires_grad": (
+            "The numbers stay, as they should. This line looks at the flag: the snapshot still "
+            "requires grad."
+        ),
+    },
 )
 def test_a_snapshot_that_stays():
     """The snapshot is wiped together with the weight. Repair the marked line: the snapshot keeps
@@ -167,6 +173,12 @@ def test_who_may_carry_the_flag():
         "y = x\ny.requires_grad = True": "A second name is not a second tensor.",
     },
     right=["y = x.view(3).requires_grad_()", "y = x.detach()\ny.requires_grad = True"],
+    at={
+        "y.tolist()": (
+            "Both flags are right. Here `x` has been written to, and `y` should show the same "
+            "three numbers. Whose memory does it read?"
+        ),
+    },
 )
 def test_one_memory_and_two_flags():
     """Make y: the same memory as x, but only y requires grad."""
@@ -246,6 +258,20 @@ def test_which_writes_are_refused():
         "with torch.no_grad():\n    parameter[:] = values",
         "parameter.detach().copy_(values)",
     ],
+    at={
+        "assert weight.requires_grad": (
+            "The numbers have arrived. This line looks at the flag of the parameter: it was on, "
+            "and it should still be on."
+        ),
+        "weight.data_ptr() == address": (
+            "Numbers and flag are right. But they lie at another address than before: these are "
+            "the right numbers in new memory."
+        ),
+        "weight._version == count": (
+            "Numbers, flag and memory are right. This line asks the counter: did it see each "
+            "call, and exactly one write in each?"
+        ),
+    },
 )
 def test_load_new_numbers_into_a_parameter():
     """Write load_: put the values into the parameter's own memory. The flag stays on, and each

@@ -116,6 +116,12 @@ def test_assign_through_two_brackets():
         "counts.index_put_((labels,), torch.tensor(1.0), accumulate=True)",
         "counts += torch.bincount(labels, minlength=3)",
     ],
+    at={
+        "count(torch.tensor([1, 1, 1]))": (
+            "The first count is right. Here one label comes three times and two labels do not "
+            "come at all. All three want a count."
+        ),
+    },
 )
 def test_count_labels_that_repeat():
     """Labels that repeat are counted once. Repair the marked line."""
@@ -150,6 +156,12 @@ def test_count_labels_that_repeat():
         "return torch.take_along_dim(table, order, dim=1)",
         "return table[torch.arange(len(table))[:, None], order]",
     ],
+    at={
+        "arrange(names, order)": (
+            "The first table is right: its own numbers made the order. This is another table. "
+            "Does `order` alone say who goes where?"
+        ),
+    },
 )
 def test_put_each_row_in_its_own_order():
     """Write arrange: every row of the table follows its own row of order."""
@@ -257,6 +269,12 @@ def test_every_row_adds_up_to_one():
         "a[:] = a * b": "The product is right, but it is put back into memory with room for three.",
     },
     right=["a = b * a", "a = a.repeat(len(b), 1)\na *= b", "return a * b"],
+    at={
+        "times(torch.tensor([[7]])": (
+            "The first product is right. Here the sizes are others: one number, and three rows. "
+            "What in your lines fits only the first pair?"
+        ),
+    },
 )
 def test_the_left_side_does_not_stretch():
     """The product has more rows than a. Repair the marked line: a becomes the product."""
@@ -321,6 +339,12 @@ def test_three_ways_to_be_refused():
         "table[rows.unsqueeze(1), cols] = 1",
         "for row in rows:\n    table[row, cols] = 1",
     ],
+    at={
+        "table.max().item()": (
+            "The right places have been written to. This line looks at what stands there: what "
+            "is the largest number in the table?"
+        ),
+    },
 )
 def test_mark_the_crossings():
     """Write 1 at every crossing of these rows and these columns, and nowhere else."""

@@ -152,6 +152,12 @@ def test_read_the_two_shapes_in_an_error():
         ("(2, 4)", "(2, 3, 4)"): "It is kept as a place, not in its old length.",
     },
     right=[("torch.Size([2, 4])", "torch.Size([2, 1, 4])")],
+    at={
+        "keepdim=True": (
+            "The first shape is right. This sum keeps the dimension that it used up. How long is "
+            "it, once everything along it has been added?"
+        ),
+    },
 )
 def test_sum_along_one_dimension():
     """Two sums over the same dimension. Which shapes do they have?"""
@@ -201,6 +207,12 @@ def test_no_such_dimension():
         ("270", "torch.float32"): "The sum is right. But adding whole numbers gives whole numbers.",
     },
     right=[("270", "torch.long"), ("270.0", "torch.int64")],
+    at={
+        "x.sum().dtype": (
+            "The number is right. This line asks for the dtype of such a sum. It must do for a "
+            "very long tensor of bytes as well."
+        ),
+    },
 )
 def test_the_sum_of_two_bytes():
     """Each number fits into a byte (uint8), their sum does not. What comes out, in which dtype?"""
@@ -263,6 +275,12 @@ def test_what_whole_numbers_refuse():
         "place = x.argmax()\nreturn place // x.shape[1], place % x.shape[1]",
         "return (x == x.max()).nonzero()[0]",
     ],
+    at={
+        "row, column = place(x)": (
+            "This line takes two things out of what `place` returns: a row and a column. What "
+            "does it return now?"
+        ),
+    },
 )
 def test_find_row_and_column_of_the_largest():
     """argmax() gives one number even for a matrix. Write `place`: the row and column it means."""
@@ -405,6 +423,16 @@ def test_the_middle_of_an_even_count():
         "return (x - mean) / spread",
         "return F.layer_norm(x.float(), x.shape[1:], eps=0.0)",
     ],
+    at={
+        "z.square()": (
+            "The mean of each row is 0, as it should be. This line looks at the spread: the mean "
+            "of the squares must be 1. What is each row divided by?"
+        ),
+        "z.argsort(dim=1)": (
+            "Each row has the right mean and the right spread. But its numbers do not stand in "
+            "the same order as in `x`, from small to large."
+        ),
+    },
 )
 def test_standardise_each_row():
     """Write `standardise`: shift and scale each row of integers.

@@ -243,6 +243,16 @@ def test_who_follows_the_default_device():
         "return torch.from_numpy(array.copy())",
         "return torch.from_numpy(array).to('cpu', copy=True)",
     ],
+    at={
+        "t.tolist() == before": (
+            "Before anything else, `t` must show the numbers of the array. Print what `load` "
+            "returns."
+        ),
+        "t.fill_(9.0)": (
+            "The numbers are right. But this line fills a tensor in place, and it could not. "
+            "What kind of thing does `load` return?"
+        ),
+    },
 )
 def test_leave_the_array_alone():
     """A write into the tensor reaches the array. Repair `load`: the array must stay as it was."""
@@ -278,6 +288,12 @@ def test_leave_the_array_alone():
         ("(1, 3)", "(1, 3)"): "NumPy gives its strides in another unit.",
         ("(12, 4)", "(3, 1)"): "These are the strides before the transpose.",
         ("(4, 12)", "(4, 12)"): "PyTorch counts its strides in another unit.",
+    },
+    at={
+        "t.T.stride()": (
+            "NumPy's strides are right. The tensor walks through the same memory. In which unit "
+            "does PyTorch count its steps?"
+        ),
     },
 )
 def test_an_array_and_a_tensor_transposed():
@@ -383,6 +399,15 @@ def test_who_records_the_move():
         "return torch.from_numpy(np.ascontiguousarray(image[:, ::-1]))",
         "return torch.tensor(image.tolist()).fliplr()",
     ],
+    at={
+        "torch.is_tensor(mirrored)": (
+            "This line only asks for a tensor. What kind of thing does `mirror` return?"
+        ),
+        "mirrored.tolist() ==": (
+            "It is a tensor. Now its numbers are compared: each row backward, and the rows in "
+            "their old order. Print it for both images."
+        ),
+    },
 )
 def test_a_mirrored_image():
     """Write `mirror`: any image, a NumPy array, mirrored left to right and made a tensor.
@@ -420,6 +445,23 @@ def test_a_mirrored_image():
         "return t.detach().clone().cpu().numpy()",
         "return t.numpy(force=True).copy()",
     ],
+    at={
+        "isinstance(array": (
+            "This line only asks for a NumPy array. What kind of thing does `snapshot` return?"
+        ),
+        "array.itemsize": (
+            "The numbers are right. This line asks how many bytes each of them takes: has the "
+            "array the dtype of the tensor?"
+        ),
+        "t.tolist() == before": (
+            "The array is right. But a write into it has reached the tensor. Whose memory does "
+            "the array read?"
+        ),
+        "t.requires_grad == tracked": (
+            "Array and numbers are right. But this line looks at the tensor you were given: its "
+            "flag is not what it was."
+        ),
+    },
 )
 def test_give_away_a_snapshot(device):
     """Write `snapshot`: an array of any tensor's numbers, in the tensor's dtype.

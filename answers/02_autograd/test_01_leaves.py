@@ -329,6 +329,12 @@ def test_the_flag_of_a_result():
         "for parameter in net[0].parameters():\n    parameter.requires_grad_(False)",
         "net[0].weight.requires_grad = net[0].bias.requires_grad = False",
     ],
+    at={
+        "net(torch.ones(5, 3))": (
+            "This line should run through the net and back, and the last layer should learn from "
+            "it. Who in the net still asks for a gradient?"
+        ),
+    },
 )
 def test_freeze_the_first_layer():
     """The first layer should keep its numbers while the last one learns. Repair the marked
@@ -372,6 +378,22 @@ def test_freeze_the_first_layer():
         "w = torch.ones(3, requires_grad=True).to(torch.float64).detach().requires_grad_()",
         "w = nn.Parameter(torch.ones(3, dtype=torch.float64))",
     ],
+    at={
+        "(w * w).sum().backward()": (
+            "Here backward starts from w. So the tensor that bears this name must ask for a "
+            "gradient."
+        ),
+        "w.grad.dtype": (
+            "This line wants a gradient in w.grad, in double precision. Is w itself the tensor "
+            "that backward fills?"
+        ),
+        "w.grad.tolist()": (
+            "The gradient is there, and in float64. It is 2 * w: so which numbers does w hold now?"
+        ),
+        "assert w.is_leaf": (
+            "The gradient is right. But w has a history: another tensor stands before it."
+        ),
+    },
 )
 def test_a_weight_in_double_precision():
     """w has the flag, and yet its gradient is missing. Repair the marked line.
@@ -418,6 +440,12 @@ def test_a_weight_in_double_precision():
         "loss = (w * table.view(6)).sum()",
         "loss = (w.reshape(2, 3) * table).sum()",
     ],
+    at={
+        "loss.backward()": (
+            "backward starts from `loss`: it should be one number, with a way back to the six "
+            "numbers."
+        ),
+    },
 )
 def test_six_numbers_used_as_a_table():
     """w has six numbers in a row; the loss needs them as a table. The gradient is lost on the way.
@@ -472,6 +500,27 @@ def test_six_numbers_used_as_a_table():
         "leaf = source.detach().float().clone()\nleaf.requires_grad = True\nreturn leaf",
         "return nn.Parameter(source.detach().clone().float())",
     ],
+    at={
+        "assert leaf.is_leaf": (
+            "A leaf has no recorded operation behind it. Where do you let the past go, and is "
+            "anything recorded after that?"
+        ),
+        "leaf.dtype": (
+            "It is a leaf. Now its dtype: the sources come in several, and one is wanted."
+        ),
+        "leaf.tolist()": "Leaf and dtype are right. But the numbers should be those of the source.",
+        "leaf.data_ptr()": (
+            "The numbers are right. But they lie in the source's own memory: this source was not "
+            "copied."
+        ),
+        "(leaf * leaf)": (
+            "The leaf has the right numbers and its own memory. But it asks for no gradient, so "
+            "there is nothing to walk."
+        ),
+        "not plain.requires_grad": (
+            "The leaves are all right. But one source was changed on the way."
+        ),
+    },
 )
 def test_a_fresh_leaf_from_any_tensor():
     """Write `fresh_leaf`: a float32 leaf that asks for a gradient. It has the numbers of the

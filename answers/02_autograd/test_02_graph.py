@@ -93,6 +93,12 @@ def test_name_four_nodes():
             "An operation that nobody asks to record leaves no node."
         ),
     },
+    at={
+        "len(calls)": (
+            "The names are right. This line counts the calls of one Python name, torch.pow. Which "
+            "of the four roads goes by that name?"
+        ),
+    },
 )
 def test_doors_to_a_power(monkeypatch):
     """Four roads to a power. For each, write the name of its node as name() prints it, such as
@@ -147,6 +153,19 @@ def test_doors_to_a_power(monkeypatch):
         "x = torch.randn(2, 3)\nx.requires_grad = True\ny = x * 2\ny.backward(torch.ones_like(y))",
         "x = torch.randn(2, 3).requires_grad_()\ny = 2 * x\ntorch.autograd.backward(y.sum())",
     ],
+    at={
+        "y.grad_fn.name()": (
+            "Your lines run. This one looks at what stands behind y: is there a node at all, and "
+            "does it come from a product?"
+        ),
+        "torch.equal(y, x * 2)": (
+            "y comes from a product. But is it still x doubled, and has x two rows of three?"
+        ),
+        "x.grad.tolist()": (
+            "y is right. Now the walk: did it reach x, once, and does it tell how the sum of y "
+            "grows?"
+        ),
+    },
 )
 def test_three_lines_from_a_first_lesson():
     """Three lines that often stand where autograd is introduced. They fail, and for two reasons.
@@ -275,6 +294,12 @@ def test_the_second_half_of_an_edge():
         "    return last(node.next_functions[0][0]) if node.next_functions else node\n"
         "return last(y.grad_fn).variable",
     ],
+    at={
+        "leaf_of(result) is leaf": (
+            "`leaf_of` returned something, but not this leaf. Print it: is it a node, a tensor, "
+            "nothing? How far did the walk get?"
+        ),
+    },
 )
 def test_follow_the_edges_to_the_leaf():
     """Every edge leads one step back. At the end is a node called AccumulateGrad, which holds
@@ -461,6 +486,12 @@ def test_how_much_a_tensor_remembers():
             "['Function', 'Node']",
         ): "One of the two is the base for functions that you write yourself.",
     },
+    at={
+        "isinstance(node, kind)": (
+            "The two counts are right. Now the class: for each of the three, ask what it is made "
+            "for, and who made this node."
+        ),
+    },
 )
 def test_count_the_python_objects():
     """Some say the graph is made of Python objects. Three operations run; nobody looks. Then
@@ -573,6 +604,22 @@ def test_build_a_node_by_hand():
         "visit(y.grad_fn)\n"
         "return found",
     ],
+    at={
+        "no backward, please": (
+            "A gradient came by y, so this was a backward. The map can be read without the trip: "
+            "a node knows its neighbours."
+        ),
+        "for leaf in leaves(y)": (
+            "This line goes through what `leaves` returned. It should be a list of tensors."
+        ),
+        "sorted(names)": (
+            "Compare the two lists. Is a name missing, there twice, or there without being reached "
+            "from y? Every branch is followed, each leaf counts once."
+        ),
+        "len(leaves(t))": (
+            "The names for y are right. Here `leaves` also gets h, and a tensor without any graph."
+        ),
+    },
 )
 def test_which_parameters_are_reached():
     """Write `leaves`: every leaf that a backward from y would reach, each once. Run no backward.

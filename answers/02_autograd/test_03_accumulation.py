@@ -68,6 +68,12 @@ def test_two_losses_one_after_the_other():
         "history.append(x.grad.detach().clone())",
         "history.append(x.grad)\nx.grad = x.grad.clone()",
     ],
+    at={
+        "x.grad.tolist()": (
+            "The history is right. But x.grad itself should go on adding up, as it did before "
+            "your repair."
+        ),
+    },
 )
 def test_a_history_of_the_gradient():
     """The history should show how x.grad grows. But all its entries look the same. Repair the
@@ -111,6 +117,12 @@ def test_a_history_of_the_gradient():
             "Some say None forces the memory to be released. Not while another name holds it."
         ),
         ("[2.0, 5.0]", "[2.0, 5.0]"): "`kept` is no copy. It sees what is done in place.",
+    },
+    at={
+        "cleared_by(drop)": (
+            "The first way is right. Here x.grad lets go of its tensor. Where does the next "
+            "backward put its gradient, and what does `kept` hold?"
+        ),
     },
 )
 def test_two_ways_to_clear():
@@ -357,6 +369,19 @@ def test_wipe_the_gradient_of_a_neighbour():
         "weight.detach().sub_(rate * weight.grad)\n"
         "weight.grad.zero_()",
     ],
+    at={
+        "return (weight - batch) ** 2": (
+            "`loss` takes the weight and one batch, which is a plain number. What did it get here?"
+        ),
+        "weight.item() == expected": (
+            "weight is not where one step on the mean leads. Was it written itself, how large was "
+            "the gradient, was .grad clean before?"
+        ),
+        "len(walks) == 6": (
+            "The steps are right. This line counts how often a gradient arrived at weight: each "
+            "batch should bring its own, once."
+        ),
+    },
 )
 def test_one_step_from_several_batches():
     """Write `step`: one gradient step on the mean of the batches' losses, into the weight's own

@@ -176,6 +176,17 @@ def test_two_backwards_through_three_functions():
         "torch.autograd.backward([first, second])",
         "first.backward()\n(3 * x**2).sum().backward()",
     ],
+    at={
+        "return x.grad.tolist()": "Your lines ran, but x.grad is empty. Did any walk reach this x?",
+        "[8.0, 16.0]": (
+            "Nothing raises any more. But x.grad should hold the gradients of both losses, added "
+            "up. What does it hold?"
+        ),
+        "[-8.0, 4.0]": (
+            "The first x is right. Another one should work as well: is something in your lines "
+            "made for the first?"
+        ),
+    },
 )
 def test_two_losses_on_one_trunk():
     """x.grad should collect the gradients of both losses. Repair the marked lines."""
@@ -258,6 +269,16 @@ def test_the_kept_graph_and_the_new_one():
         ),
     },
     right=["loss.backward(inputs=[hidden, x])"],
+    at={
+        "return [hidden.grad.tolist()": (
+            "Your lines ran, and one of the two gradients is not there. Which one is missing: that "
+            "of hidden, or that of x?"
+        ),
+        "[[4.0, 8.0], [8.0, 16.0]]": (
+            "Both gradients are there, but with other numbers. One walk from the loss is wanted: "
+            "how many were there, and from where?"
+        ),
+    },
 )
 def test_see_the_gradient_in_the_middle():
     """You want to see the gradient of `hidden`, beside that of x. Repair the marked line."""
@@ -306,6 +327,22 @@ def test_see_the_gradient_in_the_middle():
         "state = w * state\nstate.backward()\nstate.detach_()",
         "state = w * state.item()\nstate.backward()",
     ],
+    at={
+        "w.grad.item()": (
+            "The round ran, but no gradient has come to w. Did a walk reach it in this round?"
+        ),
+        "states.append(state.item())": (
+            "Here the number is read out of `state`. It should still be a tensor with one number."
+        ),
+        "assert states ==": (
+            "All rounds run now. But the states differ: each round should go on from the number "
+            "that the last one left."
+        ),
+        "assert slopes ==": (
+            "The states are right. The slopes are not: each walk should go through its own round, "
+            "and through no other."
+        ),
+    },
 )
 def test_a_state_carried_from_batch_to_batch():
     """A tiny recurrent network: each round starts from the state of the last one, and learns
@@ -352,6 +389,12 @@ def test_a_state_carried_from_batch_to_batch():
         ('["left", "top"]', "[6.0, None]"): "The right ones, in the order of the forward.",
         ('["top", "left", "spare"]', "[13.0, None]"): (
             "`spare` hangs on x, but `top` does not hang on `spare`."
+        ),
+    },
+    at={
+        "x.grad.item()": (
+            "The reports are right. Now .grad: how fast does `top` grow with x? And for whom was "
+            "this walk made?"
         ),
     },
 )
@@ -415,6 +458,16 @@ def test_a_walk_to_one_input():
         "(-critic.detach() * fake).backward()\n"
         "move(maker)",
     ],
+    at={
+        "leaf -= 0.5 * leaf.grad": (
+            "`move` was called for a tensor that has no gradient to move by. Which walk should "
+            "fill it before?"
+        ),
+        "maker.item(), critic.item()": (
+            "Both have moved, but not to these places. For each one: which walks filled its "
+            ".grad, and with the critic of which moment?"
+        ),
+    },
 )
 def test_maker_and_critic_take_turns():
     """The critic lowers the score of a fake and moves. Then the maker raises its score with the

@@ -120,6 +120,16 @@ def test_an_input_that_was_not_used():
         ("[1, 2]", "[1, 2]", "[1, 2]"): "Two losses, but how often does the walk pass the sine?",
         ("[2, 2]", "[2, 2]", "[1, 1]"): "The sine is taken once. Its result serves both losses.",
     },
+    at={
+        "grad(a, x, retain_graph=True)": (
+            "The first way is right. grad hands out what backward() would store. Does that change "
+            "the forward, or the number of walks?"
+        ),
+        "(a + b).backward()": (
+            "The first two ways are right. Here the losses are added first. How many walks does "
+            "that leave?"
+        ),
+    },
 )
 def test_count_the_work_of_two_losses():
     """Two losses share a sine. Count how often `sin` and `cos` run, for three ways back."""
@@ -206,6 +216,20 @@ def test_what_a_node_shows_to_python():
         "(at_h,) = torch.autograd.grad(z, h)\n"
         "return torch.autograd.grad((h * at_h.clamp(-1, 1)).sum(), x)[0]",
     ],
+    at={
+        "(h**2).sum()": (
+            "Here h is 3 * x. What arrives at h is limited there; then it goes on to x, through "
+            "the 3. One tensor should come back."
+        ),
+        "(5 * h).sum()": (
+            "The first case is right. Here the slope from h to x differs from element to element, "
+            "and nothing of the first case should be left over."
+        ),
+        "x.grad is None": (
+            "The gradients are right. But something was stored in x.grad: which call of yours "
+            "stores?"
+        ),
+    },
 )
 def test_step_in_half_way():
     """Write `careful`: the gradient of z at x, but what arrives at h is limited to -1 ... 1
@@ -253,6 +277,16 @@ def test_step_in_half_way():
         "return torch.autograd.functional.hessian(f, x)",
         "return torch.func.grad(torch.func.grad(f))(x)",
     ],
+    at={
+        "lambda x: x**3": (
+            "This line wants one number: how fast the slope of x**3 changes at 3, not the slope "
+            "itself. What does `bend` return?"
+        ),
+        "lambda x: 1 / x": (
+            "x**3 was right. This line asks for the bend of another curve: does `bend` work for "
+            "any f?"
+        ),
+    },
 )
 def test_the_slope_of_the_slope():
     """Write `bend`: the second derivative of f at x. f is a curve, not a straight line."""
@@ -264,7 +298,7 @@ def test_the_slope_of_the_slope():
         return change
         # end
 
-    assert bend(lambda x: x**3, torch.tensor(2.0, requires_grad=True)).item() == 12.0
+    assert bend(lambda x: x**3, torch.tensor(3.0, requires_grad=True)).item() == 18.0
     assert bend(lambda x: 1 / x, torch.tensor(2.0, requires_grad=True)).item() == 0.25
 
 
@@ -285,6 +319,12 @@ def test_the_slope_of_the_slope():
         ("(3, 2, 3)", "(2, 3)"): "This would be the second slope of each element by itself.",
     },
     right=[("torch.Size([3, 2, 3])", "torch.Size([2, 3, 2, 3])")],
+    at={
+        "second.shape": (
+            "The first shape is right. A hessian holds the slopes of a gradient. Which shape has "
+            "that gradient, and which its input?"
+        ),
+    },
 )
 def test_the_shapes_of_all_slopes():
     """Collect all first slopes of one function, all second slopes of another. Which shapes?"""
@@ -314,6 +354,12 @@ def test_the_shapes_of_all_slopes():
         ("[0.0, 1.0, 1.0]", "[0.0, 1.0, 1.0]"): "That holds for a symmetric matrix. Is it one?",
         ("[1.0, 1.0, 0.0]", "[1.0, 1.0, 0.0]"): "That holds for a symmetric matrix. Is it one?",
         ("[0.0, 3.0, 3.0]", "[3.0, 3.0, 0.0]"): "The sum is linear: its slopes are 1 for any x.",
+    },
+    at={
+        "pull(one)": (
+            "The push is right. The pull asks the other way: for this one output, how much does "
+            "each input count?"
+        ),
     },
 )
 def test_a_push_forward_and_a_pull_back():
@@ -384,6 +430,24 @@ def test_a_push_forward_and_a_pull_back():
         "slopes = torch.func.grad(lambda samples: critic(samples).sum())(samples)\n"
         "return (torch.linalg.vector_norm(slopes, dim=1) - 1).square().mean()",
     ],
+    at={
+        "loss.item() == 16.0": (
+            "Three samples, and at each the gradient is (3, 4). Take one length for each row, "
+            "then the mean of (length - 1) squared."
+        ),
+        "w.grad is None": (
+            "The number is right. But a gradient was stored in w already. It should only be "
+            "handed to you."
+        ),
+        "[4.8, 6.4]": (
+            "The value is right. But training needs the gradient of the penalty in w: is every "
+            "step from w to it recorded?"
+        ),
+        "loss.item() == 5.0": (
+            "The first critic is right. This one is curved, and the samples differ: does each row "
+            "keep its own gradient and its own length?"
+        ),
+    },
 )
 def test_write_a_gradient_penalty():
     """Write `penalty`. For each sample (a row), take the gradient of its score at that sample,

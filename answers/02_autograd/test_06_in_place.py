@@ -67,6 +67,12 @@ def test_the_way_back_after_a_write():
         ("[2.0, 4.0, 6.0]", "5.0"): "y[0] has one history at a time: the old one or the new one.",
     },
     right=[("[0, 4, 6]", "5")],
+    at={
+        "w.grad": (
+            "x's gradient is right. Now w: where does it enter the sum, and how fast does the sum "
+            "grow with it?"
+        ),
+    },
 )
 def test_one_element_from_somewhere_else():
     """Square x, then put something else into one element. Predict both gradients."""
@@ -241,6 +247,20 @@ def test_a_write_through_a_view():
         "h.copy_(3 * h + 1)",
         "h.mul_(3)\nh.add_(1)",
     ],
+    at={
+        "torch.allclose(h, x.sin()": (
+            "This line looks at the caller's h. It should hold the new numbers, in its own memory. "
+            "What does it hold?"
+        ),
+        "h.sum().backward()": (
+            "The numbers in h are right. But backward finds no way from h back to x: what "
+            "happened to its history?"
+        ),
+        "torch.allclose(x.grad": (
+            "The numbers in h are right. But x's gradient is not 3 * cos(x): has autograd seen "
+            "every write?"
+        ),
+    },
 )
 def test_write_a_recorded_write():
     """Write scale_: turn h into 3 * h + 1 in its own memory, so that the gradient knows of it."""
@@ -322,6 +342,20 @@ def test_the_write_that_nobody_sees():
         "y = y.clamp(max=4.0)",
         "y = y * 1\ny[y > 4] = 4.0",
     ],
+    at={
+        "y.sum().backward()": (
+            "This walk fails. Is the tensor that exp kept still as it was? And does y still lead "
+            "back to x?"
+        ),
+        "torch.equal(y, plain.clamp(max=4.0))": (
+            "Backward runs. But y is not what was asked for: 4 where it was larger, and the rest "
+            "as before."
+        ),
+        "torch.allclose(x.grad": (
+            "y is right. But its gradient is not: it should be 0 where a number was cut down, and "
+            "elsewhere as before."
+        ),
+    },
 )
 def test_cap_the_large_ones():
     """What is larger than 4 should become 4, and get no gradient. Backward fails.
@@ -394,6 +428,20 @@ def test_cap_the_large_ones():
         "return torch.cat(states)",
         "return w ** torch.arange(steps + 1)",
     ],
+    at={
+        "states.tolist()": (
+            "First the states: one tensor, with the 1 at its start, and then one number for each "
+            "step."
+        ),
+        "states.sum().backward()": (
+            "The states are right, but this walk fails. Does `states` lead back to w, and is all "
+            "that a product kept still untouched?"
+        ),
+        "w.grad ==": (
+            "The states are right, and backward runs. But each state should send its gradient "
+            "through all that came before it, to w."
+        ),
+    },
 )
 def test_step_by_step_into_one_tensor():
     """Each state is the one before it, times w. All go into one tensor. Backward fails.

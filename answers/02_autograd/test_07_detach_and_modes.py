@@ -35,6 +35,12 @@ from sensei import answer, koan
             "What is cut off from the graph asks for no gradient, until you switch that on."
         ),
     },
+    at={
+        "x.clone().detach()": (
+            "detach() alone is right. Here another call comes before it. Which of the four facts "
+            "does that one touch?"
+        ),
+    },
 )
 def test_what_it_has_in_common_with_x():
     """x has a gradient already. Which of the four does each new tensor have in common with x?"""
@@ -100,6 +106,12 @@ def test_frozen_times_living():
         ("AttributeError", "['grad_fn']"): (
             "Without a history grad_fn is None, and None has few attributes. But PyTorch looks "
             "first and complains in its own name."
+        ),
+    },
+    at={
+        "caught.type is": (
+            "This line asks for the type only. Autograd itself complains here, before it walks. "
+            "Which type do its other refusals have?"
         ),
     },
 )
@@ -177,6 +189,12 @@ def test_cuts_that_get_lost():
         ),
         ("['CloneBackward0', 'NoneType']", "[36.0, 36.0]"): (
             "requires_grad_ opens no way back to x. It starts a new leaf."
+        ),
+    },
+    at={
+        "x.grad.tolist()": (
+            "The names are right, and they tell which copy leads back to x. Multiply along that "
+            "way."
         ),
     },
 )
@@ -279,6 +297,20 @@ def test_a_five_in_three_costumes():
         "y = x**2\ny[0] = 0.0\nreturn 0.5 * y.sum() + 5",
         "return 0.5 * (x[1:] ** 2).sum() + 5",
     ],
+    at={
+        "loss.backward()": (
+            "backward cannot start or walk here. The loss should be a tensor of one number, with "
+            "a way back to x."
+        ),
+        "assert loss ==": (
+            "Backward runs. But the loss is another one now: half the squares of all but the "
+            "first, and 5."
+        ),
+        "x.grad.tolist() == [0.0, *numbers": (
+            "The loss is right, and backward runs. But its gradient does not arrive at x as it "
+            "should: print grad_fn after each of your lines."
+        ),
+    },
 )
 def test_three_suspects():
     """Backward runs, and x.grad is None. Some suspect the write, some the Python numbers.
@@ -329,6 +361,11 @@ def test_three_suspects():
             "Some say no gradient can be computed in here. This graph was there before the block."
         ),
         ("['result', 'factory', 'layer']", "[2.0, 2.0]"): "The block stops the recording of w * 2.",
+    },
+    at={
+        "w.grad.tolist()": (
+            "The names are right. When was the graph of `loss` made? And how steep is w * w?"
+        ),
     },
 )
 def test_inside_the_quiet_block():
@@ -417,6 +454,12 @@ def test_a_mode_inside_a_mode():
         ("[]", "['mul', 'requires_grad_']"): "A write that nobody counts is what PyTorch is afraid "
         "of.",
     },
+    at={
+        'refused["inference_mode"] ==': (
+            "no_grad is right. An inference tensor has no version counter. Which of the four uses "
+            "needs one?"
+        ),
+    },
 )
 def test_what_is_refused_afterwards():
     """`made` is computed in a mode, and used after it in four ways. Which does PyTorch refuse?
@@ -466,6 +509,24 @@ def test_what_is_refused_afterwards():
         "with torch.inference_mode():\n    made = net(x)\nreturn made.clone()",
         "return torch.no_grad()(net)(x)",
     ],
+    at={
+        "len(kept) == 0": (
+            "While `features` ran, operations kept tensors for a backward. Did anybody tell them "
+            "beforehand that none will come?"
+        ),
+        "torch.allclose(made, net(x))": (
+            "Nothing was kept. Now the result itself: it should hold the numbers that the net "
+            "gives for x."
+        ),
+        "(w * made)": (
+            "Nothing was kept, and the numbers are right. But the training step fails: may "
+            "`made` be used in it, and is recording on again?"
+        ),
+        "net(x).requires_grad": (
+            "All before this is right. But the net no longer records afterwards: something stayed "
+            "switched off."
+        ),
+    },
 )
 def test_features_for_later():
     """Write `features`: run the net, and keep nothing for backward on the way.
@@ -515,6 +576,19 @@ def test_features_for_later():
         "return soft + (hard - soft).detach()",
         "return (hard - soft).detach() + soft",
     ],
+    at={
+        "torch.allclose(choice": (
+            "This line looks at the numbers alone: what comes back should have those of `hard`."
+        ),
+        "(choice * prices)": (
+            "The numbers are right. But no gradient finds a way from your result back to the "
+            "scores."
+        ),
+        "torch.allclose(mine, soft)": (
+            "The numbers are right, and a gradient arrives. But it is not soft's: what counts as "
+            "a constant in your line?"
+        ),
+    },
 )
 def test_a_hard_choice_with_a_soft_gradient():
     """`hard` is 1 at the largest score and 0 elsewhere, but argmax let the gradient go.

@@ -163,6 +163,24 @@ def test_a_function_without_backward():
         "def scale(x, factor):\n"
         "    return Scale.apply(x, factor)",
     ],
+    at={
+        "small, large =": (
+            "Here `scale` is called with x and a factor. Does it exist, and does it hand both on "
+            "in the way your methods take them?"
+        ),
+        "small.grad_fn.name()": (
+            "The calls succeed. But the results do not hang on a node that is made from your "
+            "class Scale."
+        ),
+        "(small + large)": (
+            "forward is right; the way back breaks off. Compare what backward takes and returns "
+            "with what forward takes and returns."
+        ),
+        "x.grad.tolist()": (
+            "Backward runs. But x should get the sum of both factors: does each call remember its "
+            "own?"
+        ),
+    },
 )
 def test_a_function_from_an_old_book():
     """This Function is written like a module: with `self`, and an instance that is called. PyTorch
@@ -404,6 +422,12 @@ def test_catch_the_slip():
             "PyTorch takes the slope you wrote, not the one you should have written."
         ),
     },
+    at={
+        "assert gradients ==": (
+            "The outputs are right. Now the way back: who decides what flows, for each of the "
+            "two, and how steep is a step?"
+        ),
+    },
 )
 def test_same_forward_and_another_backward():
     """Round two numbers: with PyTorch, and with a Function whose backward pretends that nothing
@@ -487,6 +511,27 @@ def test_same_forward_and_another_backward():
         "def backward(ctx, grad):\n"
         "    return 2 * ctx.saved_tensors[0] * grad",
     ],
+    at={
+        "Square.apply(x).sum().backward()": (
+            "Nobody wipes anything yet: forward and backward should simply run, as they did before."
+        ),
+        "x.grad.tolist()": (
+            "It runs, and nobody has wiped anything yet. But x * x has another gradient than "
+            "this: look at your formula."
+        ),
+        "(kept,) =": (
+            "The gradient is right. This line looks at what PyTorch keeps for your node: it "
+            "should be one tensor."
+        ),
+        "kept.data_ptr()": (
+            "PyTorch keeps one tensor, but it is not h's own memory. So it watches a place where "
+            "nobody writes."
+        ),
+        'match="modified by an inplace operation"': (
+            "PyTorch keeps the right tensor. But backward did not notice that it was wiped: where "
+            "does your backward take it from?"
+        ),
+    },
 )
 def test_the_input_is_wiped_before_backward():
     """Somebody wipes h, and the gradient is silently 0. Repair the Function: keep no copy, but
@@ -553,6 +598,16 @@ def test_the_input_is_wiped_before_backward():
         "    ctx.factor = factor",
         "def setup_context(ctx, inputs, output):\n    _, ctx.factor = inputs",
     ],
+    at={
+        "return grad * ctx.factor": (
+            "The way forward ran. But backward wants to find the plain number at ctx.factor. What "
+            "is there, if anything?"
+        ),
+        "x.grad.tolist()": (
+            "It runs. But x should get the sum of both factors: what did your method put on ctx "
+            "in each call?"
+        ),
+    },
 )
 def test_a_forward_without_ctx():
     """This forward takes no ctx: it only computes. A third method, `setup_context`, runs after it
@@ -639,6 +694,12 @@ def test_a_second_derivative_through_numpy():
         "return grad.masked_fill(x <= 0, 0)",
         "mine = grad.clone()\nmine[x <= 0] = 0\nreturn mine",
     ],
+    at={
+        "x.grad.tolist()": (
+            "This line looks at x alone: Gate should still stop the gradient where x is not above "
+            "0, and nowhere else."
+        ),
+    },
 )
 def test_a_mask_that_falls_on_others():
     """w is only a summand, so each of its elements should get 3. But Gate spoils it, without a
@@ -756,6 +817,28 @@ def test_a_mask_that_falls_on_others():
         "    def backward(ctx, *grads):\n"
         "        return grads[0] * ctx.saved_tensors[0], None",
     ],
+    at={
+        "Gate.apply(x, threshold)": (
+            "Here `apply` gets x and the threshold. Two things should come back: x behind the "
+            "gate, and the mask."
+        ),
+        "y.grad_fn.name()": (
+            "Two things came back. y should hang on a node of your class, and the mask should ask "
+            "for no gradient."
+        ),
+        "mask.dtype": "The graph is right. Now look at the mask's numbers, and at its dtype.",
+        "y.tolist()": (
+            "The mask is right. But y should be x with 0 wherever the mask closes the gate."
+        ),
+        "(y * 5).sum().backward()": (
+            "forward is right; the way back breaks off. How many gradients come in, and how many "
+            "must go out?"
+        ),
+        "x.grad.tolist()": (
+            "Backward runs. But x should get what comes from above where the gate is open, and 0 "
+            "where it is closed."
+        ),
+    },
 )
 def test_a_gate_that_shows_its_mask():
     """Write Gate: it takes x and a number. It returns x with 0 wherever x is not above the number,

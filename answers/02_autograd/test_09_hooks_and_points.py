@@ -132,6 +132,12 @@ def test_a_hook_that_returns_a_number():
         ("[2.0, 2.0, 2.0]", "[2.0, 2.0, 2.0]"): "Nobody cleared w.grad in between.",
         ("[2.0, 2.0, 2.0]", "[0.0, 2.0, 4.0]"): "That would be before the adding.",
     },
+    at={
+        "assert second ==": (
+            "`first` is right. The other hook reads w.grad itself. What has gathered there by "
+            "each of its three calls?"
+        ),
+    },
     aliases=["test_before_and_after_the_adding"],
 )
 def test_two_hooks_on_one_weight():
@@ -191,6 +197,19 @@ def test_two_hooks_on_one_weight():
         "def unpack(ticket):\n"
         "    return vault[ticket]",
     ],
+    at={
+        "for tensor in vault": (
+            "The three exp have run. By now the vault should hold three tensors, in order."
+        ),
+        "for y in (b, c, a)": (
+            "The vault is filled as it should be. Now backward comes with a ticket for each, and "
+            "wants a tensor."
+        ),
+        "assert slopes ==": (
+            "We changed the tensors in the vault, then called for b, c and a. Does each ticket "
+            "lead to its own place there?"
+        ),
+    },
 )
 def test_a_vault_for_saved_tensors():
     """Each exp saves a tensor for its backward. Write `pack` and `unpack`, so that the tensors lie
@@ -270,6 +289,12 @@ def test_how_often_a_layer_runs():
         "h = checkpoint(first, x.requires_grad_(), use_reentrant=True)",
         "h = checkpoint(first, x.clone().requires_grad_(), use_reentrant=True)",
     ],
+    at={
+        "len(runs) == 2": (
+            "The weight gets its gradient. But how often did the layer run? It should be computed "
+            "again when backward comes."
+        ),
+    },
 )
 def test_a_layer_that_does_not_learn():
     """The first layer is checkpointed, to save memory, and its weight gets no gradient. Repair the
@@ -320,6 +345,18 @@ def test_a_layer_that_does_not_learn():
         "net[1].inplace = False\n"
         "net[0].register_full_backward_hook(note)",
     ],
+    at={
+        "assert seen == []": (
+            "Only the forward pass has run, and there is a note already. A gradient comes later."
+        ),
+        '"Linear", 1': (
+            "Both ways run. One note is wanted, of what arrives at the Linear's output: its name, "
+            "one input, the gradient's shape."
+        ),
+        "type(layer) for layer in net": (
+            "The note is right. But the net should still be a Linear and a ReLU."
+        ),
+    },
 )
 def test_listen_to_a_layer_before_an_activation():
     """You want to see the gradient that arrives at a Linear's output. With this hook on it the
@@ -409,6 +446,15 @@ def test_three_gates_at_zero():
         "return (a - b).norm()",
         "return torch.dist(a, b)",
     ],
+    at={
+        "d.backward()": (
+            "`distance` should return one number, and a way back to a should lead from it."
+        ),
+        "d.item()": (
+            "Backward runs. But this line looks at the distance itself: it should be what it was "
+            "before."
+        ),
+    },
 )
 def test_a_distance_to_oneself():
     """A distance between two points, written by hand. Where they meet, its gradient is nan. Repair
@@ -559,6 +605,27 @@ def test_a_row_in_a_table():
         "    return grad\n\n\n"
         "tensor.register_hook(hook)",
     ],
+    at={
+        "backward(retain_graph=True)": (
+            "This backward broke off. A hook gives back a tensor like the one it got, or nothing "
+            "at all."
+        ),
+        "[0.0, 0.0, 0.25]": (
+            "Two elements of h's gradient are nan in this walk. What reaches x should be clean, "
+            "with the third one as it came."
+        ),
+        "w.grad.isnan()": (
+            "x is right. But w should see its own nan, and something changed it: h shares this "
+            "gradient with a neighbour."
+        ),
+        'float("inf")': (
+            "nan was handled well. In this walk infinity arrives at h: it should go on as it is."
+        ),
+        "assert log ==": (
+            "All gradients are right. The log should have one number for each backward: how many "
+            "elements were nan."
+        ),
+    },
 )
 def test_a_guard_against_nan():
     """Write `guard`: in every backward it notes in `log` how many elements of the tensor's

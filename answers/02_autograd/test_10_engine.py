@@ -313,6 +313,12 @@ def test_infinity_at_a_closed_gate():
         ("[0.0, 0.0, 4.0, 4.0]", "[2.0, 2.0]"): "That is right where each factor is 1.",
         ("[0.0, 0.0, 4.0, 4.0]", "[0.0, 28.0]"): "The pixels' values do not enter the gradient.",
     },
+    at={
+        "row.grad": (
+            "The pixels are right. Now the way back: which factors does each old pixel meet, and "
+            "what becomes of them?"
+        ),
+    },
     aliases=["test_enlarge_without_gradients"],
 )
 def test_enlarge_with_and_without_gradients():
@@ -441,6 +447,19 @@ def test_a_node_for_a_compiled_function():
         "    return walk(node.next_functions[0][0], node(grad))\n\n\n"
         "return walk(y.grad_fn, torch.ones_like(y))",
     ],
+    at={
+        "that was PyTorch's own engine": (
+            "The hook on x was called, so PyTorch's own engine came by. A node can be called "
+            "without it."
+        ),
+        "assert x.grad is None": (
+            "Something was stored in the leaf. Which node did you call last, and what is its work?"
+        ),
+        "torch.allclose(mine, theirs)": (
+            "The leaf was left alone. But the gradient is another: does each node get what the "
+            "node before it gave, down to the leaf?"
+        ),
+    },
 )
 def test_be_the_engine():
     """Write `engine`: it gets y, made by a chain of operations with one input each, and returns

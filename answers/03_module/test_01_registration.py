@@ -37,6 +37,12 @@ from sensei import answer, koan
     right=[
         ("torch.Size([10, 784])", "4 * (784 * 10 + 10)"),
     ],
+    at={
+        "p.nbytes": (
+            "The shape is right. This line adds up bytes, over all parameters: which parameters "
+            "does a layer have, and how many bytes does one number take?"
+        ),
+    },
 )
 def test_a_layer_from_784_to_10():
     """Some say this line already takes memory, and they are right: 784 numbers go in, 10 come out.
@@ -240,6 +246,12 @@ def test_which_of_the_six_are_registered():
             "The name is not missing: the class has it. That matters for the layer, too."
         ),
     },
+    at={
+        "caught.type": (
+            "What was found is right. This line is about the name that is in use already. Read "
+            "register_parameter: inspect.getsource shows it."
+        ),
+    },
 )
 def test_names_that_the_class_has():
     """The class lists its two names first, as empty places. Then both are filled.
@@ -405,6 +417,23 @@ def test_a_name_that_is_taken():
         "def forward(self, x):\n"
         "    return self.head(self.body(x))",
     ],
+    at={
+        "optimizer = torch.optim.SGD": (
+            "Nobody has called the model yet. Which parameters does it have at this line?"
+        ),
+        "(3, 1)": (
+            "This line looks at the shape of what forward returns: each of the three rows should "
+            "give one number."
+        ),
+        'for p in optimizer.param_groups[0]["params"]) == 17': (
+            "Two calls agree. But the optimizer, built before the first call, does not hold just "
+            "the 17 numbers of the two layers."
+        ),
+        "p.grad is not None": (
+            "The optimizer has its 17 numbers. But some of them got no gradient: do all of them "
+            "take part in forward?"
+        ),
+    },
 )
 def test_a_layer_made_in_forward():
     """Two calls give two results, and half of this model never learns. Repair the class.

@@ -88,6 +88,12 @@ def test_two_dicts_of_weights():
         ("TypeError", "['weight']"): "The bias has nothing to do with it.",
         ("TypeError", "['bias', 'weight']"): "Both are there. Which one was registered first?",
     },
+    at={
+        "layer.named_parameters()": (
+            "The exception is right. Now look at the layer after it: had anything been taken away"
+            " before the check said no?"
+        ),
+    },
 )
 def test_a_tensor_on_a_registered_name():
     """Some say this line replaces the weight, so that training silently forgets it.
@@ -241,6 +247,20 @@ def test_the_names_that_parameters_have():
         ),
     },
     right=["self.matrix = nn.Buffer(matrix, persistent=False)"],
+    at={
+        "[[-2.0, 1.0]]": (
+            "Here the product is not what the given matrix makes. Its numbers should stay as they"
+            " are."
+        ),
+        "list(model.state_dict()) == []": (
+            "The product is right. But the matrix is a parameter here, or the model would save "
+            "it. It should be neither."
+        ),
+        'model.to("meta")': (
+            "The product is right, and nothing is trained or saved. But the matrix does not come "
+            "along to another device: does the model know it?"
+        ),
+    },
 )
 def test_a_matrix_that_stays_behind():
     """This fixed matrix stays behind when the model is converted. Repair the marked line.
@@ -332,6 +352,16 @@ def test_what_outlives_the_layer():
         "self.embed.weight = self.decode.weight",
         'self.decode.register_parameter("weight", self.embed.weight)',
     ],
+    at={
+        "[(5, 3)]": (
+            "Here parameters() should give one single object, of shape (5, 3). Print what it "
+            "gives: how many, and which?"
+        ),
+        "sorted(each.state_dict())": (
+            "The weight is counted once, as it should be. But the state dict must know it under "
+            "two names, one in each layer."
+        ),
+    },
 )
 def test_one_weight_for_two_layers():
     """Let both layers use one weight: counted once, trained once.
@@ -442,6 +472,31 @@ def test_one_weight_for_two_layers():
         "def forward(self, x):\n"
         "    return nn.functional.linear(x, self.weight, self.bias)",
     ],
+    at={
+        "mine, theirs = Dense": (
+            "Dense is built here with two sizes and the keyword bias. Can it take these arguments?"
+        ),
+        "for name, _ in theirs.named_parameters()": (
+            "The names of the parameters differ from those of nn.Linear. Print names, with a bias"
+            " and without: what does your module know of?"
+        ),
+        "(mine.bias is None)": (
+            "The names of the parameters are right. This line looks at self.bias: the lesson says"
+            " what it is without a bias."
+        ),
+        "torch.allclose(mine(x)": (
+            "Names and shapes fit, and both layers hold the same numbers. Only the results "
+            "differ: look at forward."
+        ),
+        "len(set(large": (
+            "The layer computes well. But its first weights should be random, and here too many "
+            "of them are alike."
+        ),
+        "large(torch.randn": (
+            "All is right but the size of the outputs. How does a sum of 1000 random terms grow, "
+            "and what could balance it?"
+        ),
+    },
 )
 def test_write_a_linear_layer():
     """Write nn.Linear from raw parameters. It takes (n_in, n_out, bias=True).

@@ -156,6 +156,20 @@ def test_three_layers_three_times():
         "    self.heads[task] = nn.Linear(4, 2)\n"
         "    self.scales.append(nn.Parameter(torch.ones(2)))",
     ],
+    at={
+        "self.heads.items()": (
+            "forward wants pairs of key and head, and walks through the scales in order. Do your "
+            "two containers allow that?"
+        ),
+        "list(out) == tasks": (
+            "The model runs. But the tasks in its result, or the shape for one of them, are not "
+            "as before."
+        ),
+        "model.named_parameters()": (
+            "The results are right. But the names of the parameters differ from those wanted: "
+            "print them. Which heads or scales are not as expected?"
+        ),
+    },
 )
 def test_a_model_with_several_heads():
     """This model has no parameters, as far as PyTorch can see. Repair the two marked lines.
@@ -259,6 +273,12 @@ def test_a_walk_through_the_tree():
         "\n"
         "return features",
     ],
+    at={
+        "torch.allclose(fc(out), whole": (
+            "The shape is right, the numbers are not. What does forward do between the layers, "
+            "and is it the same in both nets?"
+        ),
+    },
 )
 def test_a_net_without_its_head():
     """`headless` should give, for nets like these, what the layer fc would get.
@@ -327,6 +347,12 @@ def test_a_net_without_its_head():
             "The weight is there, and numel too. And after the call there is no more to wait for."
         ),
     },
+    at={
+        "type(layer).__name__": (
+            "The exception is right. Now the layer has been called once: is there anything left "
+            "to wait for? And which size comes first in a weight?"
+        ),
+    },
 )
 def test_a_layer_that_waits():
     """This layer is told its outputs, not its inputs. Its numbers are counted too early: name the
@@ -390,6 +416,12 @@ def test_a_layer_that_waits():
         "        if isinstance(child, nn.ReLU):\n"
         "            parent._modules[name] = nn.GELU()",
     ],
+    at={
+        "F.gelu(last": (
+            "GELU should now run at both places of this model. Which places did your walk reach, "
+            "and did it write into their parents?"
+        ),
+    },
 )
 def test_replace_every_relu():
     """Write `swap`: it puts an nn.GELU in the place of every nn.ReLU, however deep.
@@ -479,6 +511,20 @@ def test_replace_every_relu():
         "        x = self.get_submodule(str(i))(x)\n"
         "    return x",
     ],
+    at={
+        "mine, theirs = Chain": (
+            "Chain gets its layers here one by one, any number of them. Can your __init__ take "
+            "them so?"
+        ),
+        "torch.equal(mine(x)": (
+            "The chain is built. Does forward run all layers in order, one that comes twice also "
+            "twice, and return the result?"
+        ),
+        "list(mine.state_dict())": (
+            "The results are right. Now the keys: print those of mine and of theirs. A key is the"
+            " path to a tensor."
+        ),
+    },
 )
 def test_write_sequential():
     """Some say nn.Sequential is a few lines that anybody could write. It is so: write your own.

@@ -104,6 +104,16 @@ def test_count_what_is_saved():
         "self.tail = nn.ModuleList([nn.BatchNorm2d(channels), nn.ReLU()])",
         "self.norm = torch.nn.BatchNorm2d(channels)\nself.tail = [self.norm, torch.relu]",
     ],
+    at={
+        "for step in self.tail": (
+            "forward still goes through self.tail, step by step. It needs something there that a "
+            "loop can walk through."
+        ),
+        "trained(x).min()": (
+            "This line looks at the output: as before, it should be normalized, then have no "
+            "negative numbers. Is a step lost or changed?"
+        ),
+    },
 )
 def test_a_norm_that_is_not_saved():
     """The checkpoint lacks the batch norm. Some blame its spelling, torch.nn.BatchNorm2d.
@@ -179,6 +189,24 @@ def test_a_norm_that_is_not_saved():
         '    self.words = state.pop(prefix + "words")\n'
         "    super()._load_from_state_dict(state, prefix, *args)",
     ],
+    at={
+        "fresh.load_state_dict": (
+            "Saving works, loading does not. Is there a method for each direction, and do the two"
+            " agree? The error tells what does not fit."
+        ),
+        "fresh[0].words == words": (
+            "All runs, but the two layers do not both hold the right words. A state dict takes "
+            "registered tensors by itself; what about words?"
+        ),
+        "fresh[0].weight": (
+            "The words arrive. But the weights, which came along before, are not loaded now: "
+            "which usual work is left out?"
+        ),
+        "Named([]).words": (
+            "Words and weights arrive. But a new layer should know only the words it was built "
+            "with: where are the others kept?"
+        ),
+    },
 )
 def test_words_that_are_lost_on_the_way(tmp_path):
     """This layer knows the names of its classes. A checkpoint leaves them behind, silently.
@@ -348,6 +376,12 @@ def test_load_over_the_padding_row():
             "The pair is seen with the eyes of the model; and loading resets nothing."
         ),
     },
+    at={
+        "model.body.item()": (
+            "The pair is right. Now the values: which of these two did the checkpoint bring, and "
+            "what touches the other?"
+        ),
+    },
 )
 def test_a_model_newer_than_its_checkpoint():
     """The model has a new head, the checkpoint a tail that is gone. All parameters are 7 before.
@@ -390,6 +424,12 @@ def test_a_model_newer_than_its_checkpoint():
         ),
         ("ValueError", "[]"): (
             "A fair name for it, but loading has another. And when is it raised?"
+        ),
+    },
+    at={
+        "if p.all()": (
+            "The exception is right. Now the model after it: when is the error raised, and what "
+            "had been done by then?"
         ),
     },
 )
@@ -442,6 +482,12 @@ def test_a_weight_of_another_shape():
         "consume_prefix_in_state_dict_if_present(saved, 'module.')\n"
         "model.load_state_dict(saved)",
     ],
+    at={
+        "p is not q": (
+            "The values are right. But model now holds the very objects of old. It should keep "
+            "its own parameters."
+        ),
+    },
 )
 def test_a_checkpoint_that_loads_nothing():
     """Some call strict=False dangerous, and here they are right: this checkpoint comes from a
@@ -497,6 +543,16 @@ def test_a_checkpoint_that_loads_nothing():
         "getattr(model.get_submodule(path), last).data.fill_(0.0)",
         "import operator\noperator.attrgetter(name)(model).data.fill_(0.0)",
     ],
+    at={
+        "value == 1": (
+            "The part that was loaded should still be full of ones. Only the missing names should"
+            " be changed."
+        ),
+        "value == 0": (
+            "The loaded part is right. But something that was missing is not zero: print "
+            "model.state_dict(). What did your line reach?"
+        ),
+    },
 )
 def test_fill_what_is_missing():
     """The checkpoint has one of two parts, full of ones. All that is missing should become zero.
@@ -578,6 +634,12 @@ def test_a_file_from_a_machine_with_a_hundred_gpus(tmp_path):
         ("0.0", "ValueError"): "What is not read yet is not zero. It is read when it is needed.",
     },
     right=[("6", "ValueError")],
+    at={
+        "caught.type": (
+            "The sum is right. Now the bytes in memory: where would mmap fetch a weight? "
+            "torch.load checks what it was given, before it reads."
+        ),
+    },
 )
 def test_weights_that_stay_on_the_disk(tmp_path):
     """One checkpoint, as a file and as bytes from the network. mmap=True leaves the weights on
@@ -627,6 +689,12 @@ def test_weights_that_stay_on_the_disk(tmp_path):
         "torch.load(path, map_location=lambda storage, place: (seen.append(place), storage)[1])\n"
         "return set(seen)",
     ],
+    at={
+        "origins(far)": (
+            "The first file is right. The second names a place that is not here: note the place "
+            "in the file, not where a tensor lands."
+        ),
+    },
 )
 def test_ask_a_file_where_it_comes_from(tmp_path):
     """Write `origins`: the set of places that a file's tensors were saved from, on any machine.
@@ -710,6 +778,20 @@ def test_ask_a_file_where_it_comes_from(tmp_path):
         "        value.copy_(other)\n"
         "return left",
     ],
+    at={
+        "list(restore": (
+            "This line looks at what you return: the names in the new model that the file could "
+            "not fill, and no others."
+        ),
+        'state[f"module.norm.{name}"]': (
+            "The list is right. But the norm does not hold the numbers of the file: all its "
+            "entries should be loaded, whatever the head does."
+        ),
+        'new["head"].bias': (
+            "List and norm are right. The head should be loaded where its shape fits, and left "
+            "alone where it does not."
+        ),
+    },
 )
 def test_move_into_a_new_model(tmp_path):
     """The file comes from GPU 99, its names begin with "module.", and its head has more classes.

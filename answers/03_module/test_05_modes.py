@@ -142,6 +142,12 @@ def test_what_dropout_leaves():
         "return F.dropout(x, 0.5) if self.training else x",
         "return nn.Dropout(0.5).train(self.training)(x)",
     ],
+    at={
+        "head.train()(x)": (
+            "This line is about train mode: there the module should drop as it always did, and "
+            "scale what is left."
+        ),
+    },
 )
 def test_a_dropout_that_never_stops():
     """In eval mode this module still drops. Repair it; in train mode it must go on dropping."""
@@ -186,6 +192,12 @@ def test_a_dropout_that_never_stops():
         ("7.5", "3.25"): (
             "Some carry over momentum from the optimizers, where it weighs the old value. "
             "And what is stored is not the variance that normalizes the batch."
+        ),
+    },
+    at={
+        "bn.running_var": (
+            "The mean is right, so you know how far one batch moves it. Now: to which variance of"
+            " these two numbers does it move?"
         ),
     },
 )
@@ -399,6 +411,12 @@ def test_a_new_head_after_eval():
         "part.requires_grad_(False)\nfor m in part.modules():\n    m.training = False",
         "part.requires_grad_(False)\npart.train(False)",
     ],
+    at={
+        "p.grad is None": (
+            "This line looks at gradients: some parameters of the backbone got one. In a frozen "
+            "part none of them should."
+        ),
+    },
 )
 def test_a_frozen_part_that_moves():
     """A backbone is frozen, and yet it changes while the head is trained. Repair `freeze`.
@@ -509,6 +527,24 @@ def test_features_from_inference_mode():
         "    for name, child in self.named_children():\n"
         "        child.train(mode and name != 'norm')\n    return self",
     ],
+    at={
+        "net.train(mode)": (
+            "The net hands its mode down to its children here, as an argument. Can your method "
+            "take it?"
+        ),
+        "net[0].dropout.training": (
+            "The norm stays in eval mode. But Tuned itself and its dropout should both follow the"
+            " mode that was asked for."
+        ),
+        "net[0].train() is": (
+            "All modes are right. Here train() is called without an argument, and the line looks "
+            "at what comes back."
+        ),
+        "net[0].eval()": (
+            "All modes are right, and train() gives back what it should. This line looks at what "
+            "eval() gives back."
+        ),
+    },
 )
 def test_a_norm_that_stays_frozen():
     """Write what is missing in Tuned: its norm stays in eval mode, whatever mode Tuned is put in.
@@ -579,6 +615,17 @@ def test_a_norm_that_stays_frozen():
         "finally:\n    for m, mode in modes:\n        m.training = mode",
         "with torch.no_grad():\n    return copy.deepcopy(model).eval()(x)",
     ],
+    at={
+        "== modes": (
+            "This line looks at the modes afterwards: a module was not left as it was found. "
+            "Parts may be in another mode than the whole."
+        ),
+        "copy.deepcopy(net).eval()": (
+            "Every mode is as before. But what you return is not the output of eval mode: when "
+            "was it computed?"
+        ),
+        "y.requires_grad": "Modes and numbers are right. But y still has a graph behind it.",
+    },
 )
 def test_predict_and_leave_no_trace():
     """Write `predict`: the output in eval mode, without a graph.

@@ -31,6 +31,12 @@ from sensei import answer, koan
         ("NotImplementedError", "6.0"): "Nobody calls a method of that name. Read it once more.",
         ("AttributeError", "6.0"): "Read the names of both methods letter by letter.",
     },
+    at={
+        "Twice()(": (
+            "The exception is right. This layer has another parent: what does the forward that it"
+            " inherits do with its input?"
+        ),
+    },
 )
 def test_a_slip_of_the_pen():
     """The same slip in two layers. Read them letter by letter, then call them.
@@ -150,6 +156,20 @@ def test_before_and_after_forward():
         "def look(module, args, output):\n    seen['first'] = output.detach().clone()\n"
         "model[0].register_forward_hook(look)",
     ],
+    at={
+        "out = model(x)": (
+            "The call fails in your hook, or just after it. Which arguments does a hook get, and "
+            "what does yours return?"
+        ),
+        "nn.functional.linear(x": (
+            "This line wants the first layer's output of the latest call. What is in "
+            'seen["first"] after the first batch, and after the second?'
+        ),
+        'seen["first"].requires_grad': (
+            "The values are right. But what is kept still requires a gradient, so it holds the "
+            "graph."
+        ),
+    },
 )
 def test_a_hook_that_only_wants_to_look():
     """The hook keeps the first layer's output, detached. Since then that layer learns nothing.
@@ -323,6 +343,12 @@ def test_a_layer_with_its_own_backward():
         ("[0, 0]", "(3, 5, 2, 2)"): "Both make pictures larger, but one of them learns how.",
     },
     right=[("[0, 65]", "torch.Size([3, 5, 2, 2])")],
+    at={
+        "learn.weight.shape": (
+            "Both counts are right. Now the order of the four numbers: this layer turns a "
+            "convolution round. Which one, and how is that laid out?"
+        ),
+    },
 )
 def test_two_ways_to_grow_a_picture():
     """Both double the height and the width. How many numbers can each learn?
@@ -361,6 +387,16 @@ def test_two_ways_to_grow_a_picture():
         "w = nn.Parameter(torch.zeros(2))\noptimizer = torch.optim.SGD([w], lr=0.1)",
         "w = torch.rand(2, requires_grad=True)\noptimizer = torch.optim.Adam([w], lr=0.1)",
     ],
+    at={
+        "loss.backward()": (
+            "The loss is computed, but backward finds no way to go. Does w itself ask for a "
+            "gradient, as a leaf?"
+        ),
+        "losses[-1]": (
+            "All runs, but the loss does not halve. Does w hold two numbers, does the optimizer "
+            "hold this w, and are its steps large enough?"
+        ),
+    },
 )
 def test_a_network_without_a_module():
     """Some say a network can do without nn.Module, and they are right: Scale is a Function.
@@ -421,6 +457,16 @@ def test_a_network_without_a_module():
         "return torch.cat([s.transpose(0, 1)[:, -1] for s in (h, c)], dim=1)",
         "return torch.hstack((h[1], c[1]))",
     ],
+    at={
+        "states[:, :5]": (
+            "The shape is right. But the first half is not h of the last layer, taken for each "
+            "sample."
+        ),
+        "torch.cat(alone)": (
+            "The first half is right. But the second half is not c of the last layer, taken for "
+            "each sample."
+        ),
+    },
 )
 def test_the_last_state_of_each_sample():
     """`summary` should give, for each sample, h and c of the last layer.
@@ -481,6 +527,16 @@ def test_the_last_state_of_each_sample():
         "output, _ = attention(x, x, x, key_padding_mask=keys)\n"
         "return output.masked_fill(padding[..., None], 0.0)",
     ],
+    at={
+        "output[i, ~padding[i]]": (
+            "A sample with words should give what it gives alone, without its padding. Which keys"
+            " does it look at now?"
+        ),
+        "output[padding].eq(0)": (
+            "The words get the right output. But at the places of the padding the output should "
+            "be zero."
+        ),
+    },
 )
 def test_a_sample_of_nothing_but_padding():
     """The mask is True where there is only padding. One sample is padded on the right, one on the
@@ -557,6 +613,21 @@ def test_a_sample_of_nothing_but_padding():
         "handle = layer.register_forward_hook(lambda m, a, out: kept.append(out.detach()))\n"
         "with handle:\n    model(x)\nreturn kept[0]",
     ],
+    at={
+        "torch.equal(inner, early": (
+            "This line looks at the features: what a layer gives when the whole model is called, "
+            "with the model's own hooks. What did you return?"
+        ),
+        "inner.requires_grad": "The features are right. But they still have a graph behind them.",
+        "pytest.raises(RuntimeError)": (
+            "The features are right. Here x does not fit and the model fails, but the caller does"
+            " not hear of it."
+        ),
+        "module._forward_hooks": (
+            "The features are right. But the hooks are not as before: one is left, or one is "
+            "gone. Think of the call that failed, too."
+        ),
+    },
 )
 def test_write_a_feature_extractor():
     """Write `features`: it runs the model on x and returns, detached, what `layer` gave.

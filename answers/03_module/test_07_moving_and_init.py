@@ -80,6 +80,12 @@ def test_to_without_an_equals_sign():
     right=[
         ("['meta', 'meta', 'cpu']", "[torch.half, torch.long, torch.float]"),
     ],
+    at={
+        "t.dtype for t": (
+            "The devices are right, so you know who moves. Now the dtypes: what kind of number "
+            "does each of the three hold?"
+        ),
+    },
 )
 def test_who_comes_along():
     """Some say Module.to goes down to the children and theirs, and they are right.
@@ -178,6 +184,12 @@ def test_back_from_meta():
         "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n"
         "nn.init.ones_(model.weight)",
     ],
+    at={
+        "[[1.0] * size]": (
+            "This line comes before the step: the weight should be on the CPU by now, and full of"
+            " ones."
+        ),
+    },
 )
 def test_an_optimizer_left_behind():
     """The step moves nothing, and nobody complains. Repair the marked lines."""
@@ -278,6 +290,19 @@ def test_who_draws_random_numbers():
         "    nn.init.xavier_uniform_(module.weight)\n"
         "    nn.init.constant_(module.bias, 0)",
     ],
+    at={
+        "layer.weight.abs().max()": (
+            "begin has run. But the weights of a Linear are not spread as Xavier values are, up "
+            "to the bound and not beyond."
+        ),
+        "layer.bias.eq(0)": (
+            "The weights have the right size. But a bias is not all zeros, or the weight is a "
+            "result now and no leaf."
+        ),
+        "model[1].weight.eq(1)": (
+            "Both Linear layers are right. But the norm should hold what it was born with."
+        ),
+    },
 )
 def test_first_values_of_our_own():
     """The plan: Xavier values for the weights of each Linear, zeros for its bias, and the norm
@@ -337,6 +362,20 @@ def test_first_values_of_our_own():
         "    if hasattr(module, 'reset_parameters'):\n"
         "        module.reset_parameters()",
     ],
+    at={
+        "layer.weight.abs().max()": (
+            "This line looks at the Linear layers, deep ones too: their weights should be on the "
+            "CPU, as large as in a new layer."
+        ),
+        "norm.running_mean.sum()": (
+            "The Linear layers are right. But the norm's running statistics, which are buffers, "
+            "are not those of a new norm."
+        ),
+        "norm.weight.eq(1)": (
+            "The Linear layers and the running statistics are right. But the norm's weight and "
+            "bias are not those of a new norm."
+        ),
+    },
 )
 def test_write_the_landing_on_the_cpu():
     """A big model is built on "meta" first, which costs nothing.
@@ -389,6 +428,12 @@ def test_write_the_landing_on_the_cpu():
         ("9.0", "['weight', 'parametrizations.weight.original']"): "Both names give a tensor, "
         "but only one of the two is trained.",
     },
+    at={
+        "layer.named_parameters()": (
+            "The output is right. A parameter's name is the path to it: print(layer). Which "
+            "children lead to the number that is trained?"
+        ),
+    },
 )
 def test_a_weight_that_is_computed():
     """A weight that can never be negative: the square of something.
@@ -432,6 +477,16 @@ def test_a_weight_that_is_computed():
         "self.last = y.data\nreturn y",
         "with torch.no_grad():\n    self.last = y.clone()\nreturn y",
     ],
+    at={
+        "torch.equal(layer.last": (
+            "This line comes before the copy: the layer should still remember the numbers of its "
+            "last output."
+        ),
+        "y.sum().backward()": (
+            "The layer remembers, and it can be copied. But y, which forward returned, no longer "
+            "leads back to the weight."
+        ),
+    },
 )
 def test_a_layer_that_cannot_be_copied():
     """An averaged copy of a model begins with deepcopy. After the first batch it fails.
@@ -579,6 +634,28 @@ def test_a_layer_that_cannot_be_copied():
         "        self.update(x)\n"
         "    return (x - self.mean) * self.weight",
     ],
+    at={
+        "0.75 * x.mean(0)": (
+            "Here come a reset and two calls in training. Does the reset reach both tensors, and "
+            "does each call move the mean half way?"
+        ),
+        "copy.deepcopy(layer)": (
+            "The numbers in training are right. Here a copy of the layer runs in eval mode. Can "
+            "the mean be copied, and does it stand still?"
+        ),
+        "layer.weight.grad": (
+            "The numbers are right, the gradients are not. weight should learn; a measured mean "
+            "should count as a plain number."
+        ),
+        "list(layer.state_dict())": (
+            "Numbers and gradients are right. Now print the names that are saved, and those that "
+            "are learned: something is missing or too much."
+        ),
+        "x.float()), x.float()": (
+            "All is right after a reset. But a new layer that nobody has reset should have its "
+            "first values, too."
+        ),
+    },
 )
 def test_write_a_layer_from_nothing():
     """Write `Center(features)`. It subtracts `mean` from x, then multiplies by `weight`.

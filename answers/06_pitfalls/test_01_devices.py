@@ -230,6 +230,12 @@ def test_a_wish_and_a_place():
         ("['cpu', 'AssertionError', 'ValueError']", "['RuntimeError']"): "A name that nobody knows "
         "looks like a wrong value. PyTorch's parser is C++, and has another word for it.",
     },
+    at={
+        "e.__name__ for e in parents": (
+            "The three ends are right. Now for the error of a full GPU: print `full.__mro__`, and "
+            "see who of the three is in it."
+        ),
+    },
 )
 def test_a_plan_b_for_three_places():
     """A script tries a device and falls back in `except RuntimeError`. How does it end: where the
@@ -284,6 +290,15 @@ def test_a_plan_b_for_three_places():
         'if torch.cuda.is_available():\n    return torch.device("cuda:0")\n'
         'return torch.device("cpu")',
     ],
+    at={
+        "type(device) is torch.device": (
+            "What comes back is not a torch.device. What is the last thing that `choose` does?"
+        ),
+        'device.type == ("cpu", "cuda")': (
+            "It is a torch.device, but not the one for this number of cards (first two, then "
+            "none). Whose answer does `choose` go by?"
+        ),
+    },
 )
 def test_decide_once_at_the_top(monkeypatch):
     """Write `choose`: the torch.device for a whole script, CUDA if torch.cuda finds a card, else
@@ -339,6 +354,26 @@ def test_decide_once_at_the_top(monkeypatch):
         "return x + x.new_empty(x.shape).normal_()",
         "return x + torch.randn_like(x.detach())",
     ],
+    at={
+        "[y.device, y.dtype, y.shape]": (
+            "This line wants the device, dtype and shape of what comes out to be those of x. "
+            "Compare the two lists: where do they differ?"
+        ),
+        "y.sum().backward()": (
+            "Device, dtype and shape are right. But backward finds no way from the result to x."
+        ),
+        "x.grad.unique()": (
+            "What comes out looks like x. But noise is only added, so each slope of x should be "
+            "1. How does x enter the result?"
+        ),
+        "abs(spread - 1) < 0.2": (
+            "Place, dtype and gradient are right. But it is no normal noise: its mean should be "
+            "near 0 and its spread near 1."
+        ),
+        "assert not same": (
+            "One call is right. But a second call gave the same noise: each call must draw anew."
+        ),
+    },
 )
 def test_noise_from_elsewhere():
     """This layer adds normal noise. It works on the laptop, and fails with a model that is
@@ -466,6 +501,20 @@ def test_who_missed_the_move():
         "    self.mask = self.mask.to(scores.device)\n"
         "    return scores * self.mask",
     ],
+    at={
+        "torch.equal(layer(scores), scores.tril())": (
+            "Nothing has moved yet. This first call, on the CPU, should give the scores with "
+            "zeros above the diagonal."
+        ),
+        "layer(scores.to(": (
+            "On the CPU all is right. The layer and the scores have moved since, and the result "
+            "is not where they are."
+        ),
+        "list(layer.state_dict())": (
+            "Both calls are right. But something is trained or saved now: print the names in "
+            "state_dict() and named_parameters()."
+        ),
+    },
 )
 def test_a_mask_from_the_first_day():
     """What lies above the diagonal becomes 0. The layer is tried once on the CPU, then moved, and
@@ -528,6 +577,16 @@ def test_a_mask_from_the_first_day():
         "    return make()\nfinally:\n    torch.set_default_device(old)",
         "with torch.device(place):\n    made = make()\nreturn made",
     ],
+    at={
+        "built.weight.device.type": (
+            "Two places are compared with `place`: where make() made a new tensor, and where the "
+            "built layer's weight is. Which one differs?"
+        ),
+        "pytest.raises(KeyError)": (
+            "When make() works, all is right. When it fails, its error must reach the caller of "
+            "`build`, and here none came out."
+        ),
+    },
 )
 def test_give_the_default_back():
     """`build` makes a model on another default device. Afterwards strange things happen elsewhere:
@@ -656,6 +715,20 @@ def test_give_the_default_back():
         "        state = (state + self.cell(step - self.mean)).tanh()\n"
         "    return state",
     ],
+    at={
+        "expected + model.cell": (
+            "This line computes the right result by hand, on the CPU. It reads `model.cell` and "
+            "`model.mean`."
+        ),
+        "assert trained ==": (
+            "The weight and the bias of the cell should be trained, and nothing else. Print the "
+            "names in named_parameters()."
+        ),
+        "assert fresh(x).tolist()": (
+            "`fresh` began with a mean of zeros and loaded the state dict of `model`. Its result "
+            "should now be the same: what did not come along?"
+        ),
+    },
 )
 def test_a_model_for_any_device():
     """This little recurrent model only runs on the CPU. Repair it, so that it runs wherever the

@@ -65,6 +65,12 @@ def test_a_body_that_stands_still():
         ("AttributeError", "torch.zeros(2)"): "Zeros would have to be written there by somebody. "
         "Who has been at w.grad so far?",
     },
+    at={
+        "assert w.grad is": (
+            "The exception is right. The second backward begins at a new tensor: does any way "
+            "lead from there to w?"
+        ),
+    },
 )
 def test_a_total_of_items():
     """To save memory, a loop sums loss.item(). Then it wants the gradient of the total.
@@ -105,6 +111,12 @@ def test_a_total_of_items():
         "nothing of its history.",
         ("['copied', 'data', 'array']", "['compared', 'rounded']"): "A stair with one step looks "
         "like that. But a comparison gives no floats.",
+    },
+    at={
+        "not slope.any()": (
+            "The first list is right. Of those that are left, draw each one as a curve over w: "
+            "where is it flat?"
+        ),
     },
 )
 def test_seven_results_of_one_weight():
@@ -272,6 +284,20 @@ def test_normalised_in_a_quiet_block():
         "with torch.inference_mode():\n    x = (x - x.mean(dim=0)) / x.std(dim=0)\n"
         "return layer(x.clone() * scale)",
     ],
+    at={
+        "slopes = torch.autograd.grad": (
+            "`forward` has ended. This line walks back from its result to scale, weight and bias, "
+            "and the message says what is missing."
+        ),
+        "assert mine is not None": (
+            "One of scale, weight and bias gets no gradient at all. Which step with it was not "
+            "recorded?"
+        ),
+        "mine.flatten().tolist()": (
+            "Each gradient is there, but its numbers are not right. Are the data still "
+            "normalised, scaled and given to the layer?"
+        ),
+    },
 )
 def test_a_scale_that_is_never_learned():
     """`scale` should be trained together with the layer, and it never moves. Repair `forward`."""
@@ -328,6 +354,24 @@ def test_a_scale_that_is_never_learned():
         "h = body(x)\nh = h.detach()",
         "h = body(x).detach_()",
     ],
+    at={
+        "return head(h).sum()": (
+            "Here the head gets h, and keeps it for its own gradient. The message says what is "
+            "wrong with that."
+        ),
+        "p.grad is not None": (
+            "These parameters of the body got a gradient from the head's loss. Some way from h "
+            "back to them is still there."
+        ),
+        "head.weight.grad[0].tolist()": (
+            "The body gets nothing from this loss, as it should. But the head's gradient is not "
+            "the one that the body's features give."
+        ),
+        "body(x).sum().backward()": (
+            "The head learns alone. But now the body is trained elsewhere, and that fails: it is "
+            "not as it was before."
+        ),
+    },
 )
 def test_feature_maps_without_a_history():
     """To save memory, somebody switches off the flag of the features. Nobody complains, and the
@@ -387,6 +431,20 @@ def test_feature_maps_without_a_history():
         "wanted = nn.functional.one_hot(labels, 3).float()\n"
         "return nn.functional.mse_loss(scores, wanted)",
     ],
+    at={
+        "loss.backward()": (
+            "backward cannot start from this loss. Is it a tensor with one number, and does a way "
+            "lead from it back to the scores?"
+        ),
+        "model(points).argmax(dim=1)": (
+            "Sixty steps, and the labels are not learned. If the score of the right class grows a "
+            "little, does your loss fall?"
+        ),
+        "loss.item() < 0.5": (
+            "Each point gets its label. But the loss stays above 0.5. How small can it become for "
+            "perfect scores?"
+        ),
+    },
 )
 def test_a_loss_that_does_not_fall():
     """Few mistakes are wanted, so the mistakes are the loss. It runs, and does not fall.
@@ -446,6 +504,16 @@ def test_a_loss_that_does_not_fall():
         "layer.weight.detach().clamp_(min=0)",
         "with torch.no_grad():\n    layer.weight.copy_(layer.weight.clamp(min=0))",
     ],
+    at={
+        "layer(torch.tensor(slopes)).backward()": (
+            "In this round the layer cannot go backward any more. What has `limit` made of its "
+            "weight?"
+        ),
+        "layer.weight.tolist() ==": (
+            "Is the weight still the tensor that the optimizer holds? And did `limit` change only "
+            "the numbers that were below zero?"
+        ),
+    },
 )
 def test_a_weight_that_may_not_go_below_zero():
     """After each step, what is below zero should become zero. After the first step the weight never
@@ -513,6 +581,24 @@ def test_a_weight_that_may_not_go_below_zero():
         "for _ in range(3):\n    optimizer.zero_grad()\n"
         "    critic(fake).mean().backward(inputs=list(critic.parameters()))\n    optimizer.step()",
     ],
+    at={
+        "(-critic(fake)).mean().backward()": (
+            "The critic's rounds are over. The maker's turn fails: it needs the way from `fake` "
+            "back to the maker, neither cut nor used up."
+        ),
+        "critic.weight.item() == 1": (
+            "The critic is not where three steps should bring it. Each of its rounds needs a new "
+            "score, a new gradient and a step."
+        ),
+        "maker.weight.grad.item()": (
+            "The critic is right. But the maker's gradient is not the one of its own turn: "
+            "something was added, or is missing."
+        ),
+        "len(walks) == 1": (
+            "All numbers are right. But backward came to the maker more than once: the critic's "
+            "rounds have no business there."
+        ),
+    },
 )
 def test_a_critic_that_learns_three_times():
     """The critic is trained three times on the same fake, then it is the maker's turn. The second

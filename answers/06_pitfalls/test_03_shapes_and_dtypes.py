@@ -50,6 +50,15 @@ from sensei import answer, koan
         "correct = guesses.reshape(labels.shape) == labels",
         "correct = guesses.eq(labels.view_as(guesses))",
     ],
+    at={
+        "return correct.sum().item()": (
+            "This line sums `correct`: it should be a tensor with one yes or no for each sample."
+        ),
+        "torch.tensor([[5.0], [-5.0]])": (
+            "Four samples are counted right. Here there are two. Does your line fit any number of "
+            "samples?"
+        ),
+    },
 )
 def test_an_accuracy_of_250_percent():
     """The model has one output for each sample. Four samples, all guessed right, and the accuracy
@@ -102,6 +111,16 @@ def test_an_accuracy_of_250_percent():
         "return pooled.reshape(pooled.shape[:2])",
         "return maps.mean(dim=(2, 3))",
     ],
+    at={
+        "row.sum().item()": (
+            "The shape is right, the numbers are not: each row should hold the means of its own "
+            "picture."
+        ),
+        "features(torch.ones(batch": (
+            "Five channels are right, with one picture too. Here there is one channel. Does your "
+            "line say which dimensions are to go?"
+        ),
+    },
 )
 def test_the_last_batch_of_the_epoch():
     """`features` should have the shape (batch, channels). All goes well for hours, until the last
@@ -147,6 +166,12 @@ def test_the_last_batch_of_the_epoch():
         ),
         ("ValueError", "[(2,), (2,), (2,)]"): "stack and cat are two things. Who adds a dimension?",
         ("ValueError", "[(2,), (2, 1), (1, 2)]"): "cat prolongs a dimension, and makes none.",
+    },
+    at={
+        "assert shapes ==": (
+            "The exception is right. Now ask of each of the three ways: does it keep the "
+            "dimension of the parts, and does it add one?"
+        ),
     },
 )
 def test_a_list_of_batches():
@@ -201,6 +226,12 @@ def test_a_list_of_batches():
         "return (pictures.movedim(1, -1) - mean).movedim(-1, 1)",
         "return (pictures.transpose(1, 3) - mean).transpose(1, 3)",
     ],
+    at={
+        "torch.testing.assert_close(centred": (
+            "The shape is right, but a colour did not lose its own mean. Was it another mean, or "
+            "did it meet another dimension?"
+        ),
+    },
 )
 def test_a_mean_for_each_colour():
     """Pictures: (batch, colour, height, width). Each colour is to lose its own mean over all
@@ -260,6 +291,12 @@ def test_a_mean_for_each_colour():
         "return heads.movedim(1, 2).flatten(start_dim=2)",
         "return torch.cat(heads.unbind(1), dim=-1)",
     ],
+    at={
+        "tuple(joined.shape)": (
+            "One row for each token, with all its heads: the shape should be (batch, tokens, "
+            "heads × width). Print yours."
+        ),
+    },
 )
 def test_join_the_heads_of_attention():
     """Attention gives (batch, heads, tokens, width). The next layer wants one row for each token:
@@ -353,6 +390,12 @@ def test_a_complaint_that_went_away():
         ): "item() gives a number of Python. Of which type?",
         ("IndexError", "['long']"): "A plain int of Python is the simplest index of all.",
     },
+    at={
+        "assert accepted ==": (
+            "The exception is right. An index must be whole: ask each of the four forms for its "
+            "type, and a tensor for its dtype."
+        ),
+    },
 )
 def test_the_row_of_the_largest():
     """Which row holds the largest number? argmax() counts through the whole table, so divide by
@@ -443,6 +486,12 @@ def test_where_the_doubles_come_from():
         ("[torch.bool, True, True, False]", "[torch.long, 3, 1, 0]"),
         ("[torch.bool, 1, 1, 0]", "[torch.int64, 3, 1, 0]"),
     ],
+    at={
+        "summed.dtype": (
+            "The first list is right. Python's sum() does not begin with the first judge. With "
+            "what, and what becomes of the dtype?"
+        ),
+    },
 )
 def test_votes_of_three_judges():
     """Three judges say which of three answers are right. Count the votes of each answer: with
@@ -559,6 +608,27 @@ def test_five_ways_to_divide():
         "images = torch.tensor(np.stack(pictures), dtype=torch.float32).permute(0, 3, 1, 2)\n"
         "return images.sub(127.5).div(127.5).contiguous(), torch.LongTensor(labels.tolist())",
     ],
+    at={
+        "images, targets = to_batch": (
+            "This line takes two things from `to_batch`: the pictures and the class numbers."
+        ),
+        "(images.dtype, targets.dtype)": (
+            "Two dtypes are compared, of the pictures and of the class numbers. Which one is not "
+            "right, and on which line was it chosen?"
+        ),
+        "tuple(images.shape)": (
+            "Both dtypes are right. The shape should be (batch, colour, height, width), also for "
+            "a batch of one picture."
+        ),
+        "images[n, colour, y, x].item()": (
+            "Dtypes and shape are right. Here each number is compared: is it at its own place, "
+            "and between -1 and 1 as it should?"
+        ),
+        "targets.tolist()": (
+            "All pictures are right. The class numbers should be one plain row, a whole number "
+            "for each picture."
+        ),
+    },
 )
 def test_a_batch_without_torchvision():
     """Write `to_batch`. In: a list of uint8 pictures (height, width, colour) and float64 labels,

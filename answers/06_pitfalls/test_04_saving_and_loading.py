@@ -135,6 +135,12 @@ def test_a_file_older_than_its_class(tmp_path):
             "The stand-in has no layers of its own. But its __init__ is not what fills it here."
         ),
     },
+    at={
+        "opened.state_dict()": (
+            "The exception is right. Now an empty class opens the file: where do the attributes "
+            "of such an object come from?"
+        ),
+    },
 )
 def test_a_class_with_a_new_name(tmp_path):
     """The whole model is saved; later its class is renamed. Which exception does loading raise?
@@ -201,6 +207,19 @@ def test_a_class_with_a_new_name(tmp_path):
             "restored.load_state_dict(torch.load(path, weights_only=True), assign=True)",
         ),
     ],
+    at={
+        "type(restored) is Net": (
+            "`restored` is no Net. What lies in the file, and who should build the model?"
+        ),
+        "for parameter in restored.parameters()": (
+            "A Net came out, but its numbers are not those that were saved. How do they get from "
+            "the file into it?"
+        ),
+        "path.read_bytes()": (
+            "The model is restored. But the file still knows the old path: what does the first of "
+            "the marked lines put into it?"
+        ),
+    },
 )
 def test_a_class_that_moves_house(tmp_path):
     """Between saving and loading, the class moves from models.py to nets.py. Repair both marked
@@ -302,6 +321,15 @@ def test_what_the_wrapper_wrote():
         "torch.save({k.removeprefix('_orig_mod.'): v for k, v in fast.state_dict().items()}, path)",
         "torch.save({k.replace('_orig_mod.', ''): v for k, v in fast.state_dict().items()}, path)",
     ],
+    at={
+        "plain.load_state_dict(torch.load(path))": (
+            "The plain model loads your file here, strictly. The message says what it wanted, and "
+            "what it found."
+        ),
+        "for parameter in plain.parameters()": (
+            "All names fit. But the numbers are not those that `fast` was given."
+        ),
+    },
 )
 def test_a_checkpoint_of_a_compiled_model(tmp_path):
     """The training used `fast`. The plain model cannot load the checkpoint: all its names are
@@ -358,6 +386,24 @@ def test_a_checkpoint_of_a_compiled_model(tmp_path):
         "model.to_empty(device='cpu').load_state_dict(state)",
         "model.weight = nn.Parameter(state['weight'])\nmodel.bias = nn.Parameter(state['bias'])",
     ],
+    at={
+        "skeleton.weight.tolist()": (
+            "This line reads the weight of the skeleton. Has it any memory by now, and are the "
+            "checkpoint's numbers in it?"
+        ),
+        "skeleton.bias.tolist()": (
+            "The weight is right. Now the bias is read: has it memory, and the numbers of the "
+            "checkpoint?"
+        ),
+        "type(p) for p in": (
+            "The numbers are right. But weight and bias must both still be registered, as "
+            "Parameters."
+        ),
+        "p.requires_grad and p.device.type": (
+            "Both are Parameters with the right numbers. But one would not be trained, or is not "
+            "on the CPU."
+        ),
+    },
 )
 def test_fill_a_skeleton():
     """Large models begin on "meta": names and shapes, and no memory. This one should get its
@@ -439,6 +485,12 @@ def test_who_stays_on_meta():
             "The save raised, so nothing was changed? It had opened the file for writing before."
         ),
         ("EOFError", "{'epoch': 4}"): "Entries are not written one by one: all are pickled first.",
+    },
+    at={
+        "assert found ==": (
+            "The exception is right. The second job has a good file, and its save raises. What "
+            "had already been done to the file by then?"
+        ),
     },
 )
 def test_killed_while_saving(tmp_path):
@@ -539,6 +591,15 @@ def test_a_checkpoint_of_odds_and_ends(tmp_path):
         "with safe_globals([Settings]):\n"
         "    return torch.load(path)",
     ],
+    at={
+        'checkpoint["settings"].rate': (
+            "`read` should return all that was saved in your own file, with the Settings in it."
+        ),
+        '(tmp_path / "opened").exists()': (
+            "Your own file opens. But a stranger's file ran code as well: it made a folder. Whom "
+            "does `read` trust?"
+        ),
+    },
 )
 def test_open_the_door_for_one(tmp_path):
     """Your checkpoint holds an object of your own class `Settings`, and torch.load refuses it.
@@ -649,6 +710,12 @@ def test_half_a_photograph():
         "groups = optimizer.state_dict()['param_groups']\n"
         "optimizer.load_state_dict({'state': saved['state'], 'param_groups': groups})",
     ],
+    at={
+        "before - weight.item()": (
+            "This step should be the new rate times a velocity that goes on from the file. Which "
+            "of the two is another one?"
+        ),
+    },
 )
 def test_a_rate_that_is_forgotten_at_once():
     """A training goes on from its checkpoint, with a new rate. No error, and the steps are as long
@@ -711,6 +778,16 @@ def test_a_rate_that_is_forgotten_at_once():
         "return model.train(False)",
         "for module in model.modules():\n    module.training = False\nreturn model",
     ],
+    at={
+        "module.training for module in": (
+            "These answers are right. But some module is still in training mode: print `training` "
+            "for each one in modules()."
+        ),
+        "p.requires_grad for p in": (
+            "Answers and modes are right. But some parameter asks for no gradient any more, and "
+            "nobody wanted that."
+        ),
+    },
 )
 def test_one_picture_and_its_company():
     """The restored model judges one sample by its company: the same sample gets other answers in
@@ -813,6 +890,19 @@ def test_one_picture_and_its_company():
         "    consume_prefix_in_state_dict_if_present(state, prefix)\n"
         "model.eval().load_state_dict(state)",
     ],
+    at={
+        "parameter.item() for parameter in fresh": (
+            "The load went through, but the numbers are not those of the checkpoint. Print the "
+            "names on both sides: which went where?"
+        ),
+        "fresh.named_modules()": (
+            "The numbers are right. But these modules are not ready to predict yet."
+        ),
+        "pytest.raises(RuntimeError)": (
+            "All whole checkpoints are right. This one lacks a part, and `restore` takes it "
+            "without a word."
+        ),
+    },
 )
 def test_load_whatever_the_wrapper(tmp_path):
     """Write `restore`: put the checkpoint into the plain model, ready to predict. The file may come

@@ -48,6 +48,12 @@ from sensei import answer, koan
             "Some say eval() stops the recording. Try backward after it: it works."
         ),
     },
+    at={
+        "assert keeping ==": (
+            "The first list is right. The second complaint is about the other switch: in which "
+            "ways is the recording still on?"
+        ),
+    },
 )
 def test_two_complaints_about_a_service():
     """A service can answer in four ways. Two complaints come in: one question gets two different
@@ -110,6 +116,16 @@ def test_two_complaints_about_a_service():
         "weights = (x @ x.mT / x.shape[-1] ** 0.5).softmax(dim=-1)\n"
         "return F.dropout(weights, 0.5, self.training) @ x",
     ],
+    at={
+        "torch.allclose(first, second": (
+            "Eval mode is right. But in train mode two answers are nearly the same: is anything "
+            "dropped there?"
+        ),
+        "(first != 0).all()": (
+            "Eval mode is right, and train mode drops something. But numbers of the result became "
+            "0, and only attention weights should."
+        ),
+    },
 )
 def test_an_attention_that_is_never_steady():
     """In eval mode this head gives two answers to one question. Repair the marked line. In train
@@ -155,6 +171,12 @@ def test_an_attention_that_is_never_steady():
         ),
         ("[0.0, 0.0]", "[-2.0, -2.0]"): (
             "Some say that the sample still teaches. This would be so if the output followed it."
+        ),
+    },
+    at={
+        "row.grad[0].round()": (
+            "The output is right. Would it change if the row were another one? The gradient is "
+            "the answer to that."
         ),
     },
 )
@@ -261,6 +283,16 @@ def test_false_alarms_after_a_look_at_new_parts():
         "for m in model.modules():\n"
         "    m.training = not isinstance(m, nn.modules.batchnorm._BatchNorm)",
     ],
+    at={
+        "torch.testing.assert_close(norm(x)[:4]": (
+            "Four samples get other answers alone than among eight. So this norm looks at the "
+            "batch, and not at its old statistics."
+        ),
+        "assert resting ==": (
+            "The norm uses its old statistics. But it alone should be out of train mode: print "
+            "`resting`."
+        ),
+    },
 )
 def test_fine_tune_on_eight_samples():
     """Each epoch of a fine-tuning begins with `start_epoch`, and after it each batch norm has
@@ -353,6 +385,12 @@ def test_the_first_and_the_last_line_of_two_logs():
         ("[2, 0]", "0.69"): "Push small positive numbers through a sigmoid, and look at the side.",
         ("[2, 4]", "0.31"): "That is the best for an ill one. This one is healthy.",
     },
+    at={
+        "round(loss.item(), 2)": (
+            "Both counts are right. The surest healthy one got 0 from its sigmoid: what does the "
+            "loss make of a score of 0?"
+        ),
+    },
 )
 def test_a_ward_where_all_are_ill():
     """The model ends with a sigmoid; the report and the loss apply one, too. Ill means above 0.5.
@@ -414,6 +452,12 @@ def test_a_ward_where_all_are_ill():
         ("[torch.inf, torch.inf]", "OverflowError"),
         ("[float('inf'), float('inf')]", "OverflowError"),
     ],
+    at={
+        "assert caught.type is": (
+            "Both numbers are right. The exception comes from Python's own math: see the "
+            "arithmetic ones in its tree of exceptions."
+        ),
+    },
 )
 def test_the_perplexity_of_a_bad_day():
     """Two losses on a bad day. Predict exp of both in PyTorch: numbers, math.inf or math.nan.
@@ -462,6 +506,23 @@ def test_the_perplexity_of_a_bad_day():
         "p = scores.softmax(dim=-1)\nreturn -(p * (p + 1e-12).log()).sum(dim=-1)",
         "return (scores.logsumexp(dim=-1) - (scores.softmax(dim=-1) * scores).sum(dim=-1))",
     ],
+    at={
+        "entropy(sure).sum().backward()": (
+            "The numbers for sure answers are right. But no way leads from them back to the scores."
+        ),
+        "sure.grad.isfinite()": (
+            "The numbers for sure answers are right. But a gradient is nan or infinite: backward "
+            "passes each step, also those whose result was replaced."
+        ),
+        "assert_close(found": (
+            "Sure answers are right. Now usual scores, all raised by 100, should give the "
+            "gradient that `by_hand` gives without the 100."
+        ),
+        "assert_close(entropy(scores)": (
+            "Sure answers and gradients are right. But for usual scores the entropy is not what "
+            "`by_hand` gives. Compare the two."
+        ),
+    },
 )
 def test_the_entropy_of_a_sure_answer():
     """`by_hand` is right until a probability is rounded to 0. Then it is nan. Repair the marked
@@ -531,6 +592,13 @@ def test_the_entropy_of_a_sure_answer():
         "return means",
         "return torch.where(count > 0, total / torch.where(count > 0, count, 1.0), 0.0)",
     ],
+    at={
+        "assert found.tolist() ==": (
+            "No gradient yet: here the means are compared. The tokens that count give the mean, "
+            "and an empty sentence has the mean 0."
+        ),
+        "found.sum().backward()": "The means are right. But no way leads from them back to w.",
+    },
 )
 def test_the_mean_of_an_empty_sentence():
     """Mean over the tokens that count; an empty sentence has the mean 0. The means are right, and
@@ -703,6 +771,24 @@ def test_an_agent_that_cannot_choose():
         "try:\n    torch.testing.assert_close(a, b)\nexcept AssertionError:\n    return False\n"
         "return True",
     ],
+    at={
+        "agree(a, other_order)": (
+            "These differ by one unit in the last digit, which must pass: around a thousandth, "
+            "around 1 and around a million."
+        ),
+        "agree(a, 1.01 * a)": (
+            "The last digit passes. But here a difference of 1 % passes, too. How large is your "
+            "tolerance beside numbers of this size?"
+        ),
+        "assert not agree(norm(x)": (
+            "All sizes are right. But this norm is in train mode and really depends on its batch, "
+            "and `agree` does not see it."
+        ),
+        "assert agree(norm(x)": (
+            "In eval mode the norm takes each sample by itself. At most the last digits differ "
+            "here, and that must pass."
+        ),
+    },
 )
 def test_one_by_one_and_all_together():
     """Answers computed one by one and in a batch may differ in the last digit. Repair `agree`: it
@@ -792,6 +878,24 @@ def test_one_by_one_and_all_together():
         "    for seed in seeds:\n        torch.manual_seed(seed)\n        values.append(run())\n"
         "return len(seeds), statistics.mean(values), statistics.stdev(values)",
     ],
+    at={
+        "runs, mean, spread = measure": (
+            "This line takes three things from `measure`: the number of runs, their mean and "
+            "their spread."
+        ),
+        "torch.equal(torch.get_rng_state(), before)": (
+            "The random stream of the caller is not where it was before. Who moved it, and who "
+            "puts it back?"
+        ),
+        "type(mean) is type(spread)": (
+            "The caller's stream is as before. Here the kinds are checked: the number of runs, "
+            "and two plain floats of Python."
+        ),
+        "truth.std().item()": (
+            "Stream and types are right, the numbers are not. Does each run begin with its own "
+            "seed, and is the spread PyTorch's std()?"
+        ),
+    },
 )
 def test_a_percentage_of_whom():
     """Some say "63 % remember it". Of how many? Write `measure`: one run for each seed. Return the
@@ -881,6 +985,26 @@ def test_a_percentage_of_whom():
         "    for m, mode in modes:\n        m.training = mode\n"
         "return next(iter(bad), None)",
     ],
+    at={
+        "assert not torch.is_grad_enabled()": (
+            "This model asks whether the recording is off while you look. It is on."
+        ),
+        "assert first_nan(model": (
+            "The order of the calls decides who is the first to return a nan. And if nobody does, "
+            "the result is None."
+        ),
+        "module.training for module in model.modules()] == modes": (
+            "The names are right. But some module is not in the mode in which you found it."
+        ),
+        "module._forward_hooks": (
+            "Names and modes are right. But a hook is still there, and the next training would "
+            "run it."
+        ),
+        "norm.num_batches_tracked": (
+            "Names, modes and hooks are right. But the norm has counted a batch, so it was in "
+            "train mode while you looked."
+        ),
+    },
 )
 def test_write_a_search_for_the_first_nan():
     """Write `first_nan`: the name, as in named_modules(), of the module that is the first to return

@@ -80,6 +80,12 @@ def test_two_cameras_with_one_buffer_each():
             "This is the parent of nearly all. The type itself is asked for."
         ),
     },
+    at={
+        "assert caught.type is": (
+            "The tensor is right. The exception is Python's: these bytes are lent to somebody. "
+            "Look through its list of built-in exceptions."
+        ),
+    },
 )
 def test_a_receiver_that_empties_its_buffer():
     """Bytes from a network arrive in a bytearray, and a tensor is made of it. A byte is written,
@@ -236,6 +242,27 @@ def test_take_one_frame_out_of_a_list():
         "def total(parts, out=None):\n    sums = torch.stack(list(parts)).sum(dim=0)\n"
         "    return sums if out is None else out.add_(sums)",
     ],
+    at={
+        "first.tolist()": (
+            "This line reads the first result after the second call. It should hold the sum of "
+            "its own parts."
+        ),
+        "second.tolist()": (
+            "The first result is right. The second one should hold the sum of its own parts, and "
+            "nothing from before."
+        ),
+        "total([b], mine) is mine": (
+            "Without `out` both results are right. But who brings a tensor as `out` must get that "
+            "very tensor back."
+        ),
+        "mine.tolist()": (
+            "The caller's own tensor comes back. The parts must be added to what it held before."
+        ),
+        "total([a]).tolist()": (
+            "All is right so far. But this last call, without `out`, should know nothing of the "
+            "calls before it."
+        ),
+    },
 )
 def test_a_sum_that_remembers_other_calls():
     """`total` adds parts into `out`, if a caller brings one, and else into a new tensor. That is
@@ -295,6 +322,12 @@ def test_a_sum_that_remembers_other_calls():
         "target = torch.div(target, 10)",
         "target = torch.tensor(target.item() / 10)",
     ],
+    at={
+        "epoch = torch.stack": (
+            "Here the targets of an epoch are stacked: each one must still be a tensor, all of "
+            "one shape."
+        ),
+    },
 )
 def test_the_second_epoch_is_easier():
     """A price is divided by 10 to suit the model. Epoch by epoch the loss falls, and yet the model
@@ -344,6 +377,11 @@ def test_the_second_epoch_is_easier():
         ),
         ("[[9.0, 0.0], [1.0, 1.0], [2.0, 2.0]]", "[9.0, 1.0, 2.0]"): (
             "The source was reached. So from where does the neighbour in the row read?"
+        ),
+    },
+    at={
+        "ticks.tolist()": (
+            "ys is right. Now think of the memory that the write went to: who else reads from it?"
         ),
     },
 )
@@ -430,6 +468,16 @@ def test_a_teacher_copied_from_a_student():
         "    for name, value in model.state_dict().items()\n}",
         "return copy.deepcopy(model).cpu().state_dict()",
     ],
+    at={
+        "not value.requires_grad": (
+            "What is kept should be a dictionary of tensors that ask for no gradient: nothing in "
+            "it may hang on a graph."
+        ),
+        "model.load_state_dict(best)": (
+            "What you kept goes back into the model here, strictly: each parameter and each "
+            "buffer under its own name."
+        ),
+    },
 )
 def test_the_best_so_far_is_the_last():
     """On the GPU this kept the best weights. On a laptop the best model is always the last one.
@@ -480,6 +528,12 @@ def test_the_best_so_far_is_the_last():
         "return torch.einsum('ntc,ntd->ncd', x, x)",
         "return torch.bmm(x.mT, x)",
     ],
+    at={
+        "assert_close(product": (
+            "The shape is right, the numbers are not. Take one sample, and multiply by hand: "
+            "which numbers did your line bring together?"
+        ),
+    },
 )
 def test_a_product_for_each_sample():
     """For one matrix, x.T @ x compares its columns. With a batch it raises, or worse: it does not,
@@ -531,6 +585,12 @@ def test_a_product_for_each_sample():
         "return torch.cat(list(out), dim=1)",
         "return torch.stack([sample.flatten() for sample in out.unbind(1)])",
     ],
+    at={
+        "torch.equal(piece": (
+            "The shape is right. But a row should hold the steps of its own sample, one after the "
+            "other, and this piece is another one."
+        ),
+    },
 )
 def test_all_steps_of_a_sample_in_one_row():
     """A classifier wants one row for each sample: all its steps, one after the other. The shape is
@@ -598,6 +658,15 @@ def test_all_steps_of_a_sample_in_one_row():
         "grad = torch.autograd.grad(model(x)[i].sum(), x)[0]\n"
         "return [j for j, row in enumerate(grad) if row.abs().sum() > 0]",
     ],
+    at={
+        "torch.equal(x, before)": (
+            "The indices are right. But x is not as it was: look at its numbers and at its flag."
+        ),
+        "p.grad is None": (
+            "The indices are right, and x is as before. But a parameter has a .grad now, which "
+            "the next step would use."
+        ),
+    },
 )
 def test_write_a_test_for_mixed_samples():
     """Write `sources`: the sorted indices of the samples (rows of x) on which row i of model(x)
@@ -675,6 +744,24 @@ def test_write_a_test_for_mixed_samples():
         "def push(self, x):\n    with torch.no_grad():\n        self.items.append(x.clone())\n\n"
         "def sample(self, i):\n    return copy.deepcopy(self.items[i])",
     ],
+    at={
+        "memory.sample(i)[0] = 100": (
+            "Here somebody writes into a sample. That must be possible: it is a tensor of its "
+            "own, outside of any graph."
+        ),
+        "found.tolist() == numbers": (
+            "The test has written into each source, and then into a sample. What is kept should "
+            "not have changed: who shares its memory?"
+        ),
+        "found.dtype ==": (
+            "The numbers are safe. But the dtype is another one, or what lies in self.items still "
+            "belongs to a graph."
+        ),
+        "untyped_storage().nbytes()": (
+            "Numbers, dtype and graph are right. But the storage behind a kept tensor is not as "
+            "large as its two numbers need."
+        ),
+    },
 )
 def test_write_a_memory_for_an_agent():
     """Write `push` and `sample` of a memory that keeps tensors in self.items: no graph, no storage

@@ -137,6 +137,12 @@ def test_a_test_set_of_its_own():
         "torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0]))",
         "torch.manual_seed(seed)\ntorch.randint(1 << 30, (4 * epoch,))",
     ],
+    at={
+        "len({*seven, *eight})": (
+            "Resuming works. But among the eighty epochs of both runs some roll the same: which "
+            "seeds and epochs come to one number?"
+        ),
+    },
 )
 def test_every_epoch_rolls_the_same():
     """A seed in the loop lets a run go on from any epoch. But now all epochs are alike.
@@ -197,6 +203,20 @@ def test_every_epoch_rolls_the_same():
         "state = torch.get_rng_state()\nscores.append(evaluate())\ntorch.set_rng_state(state)",
         "with torch.random.fork_rng():\n    torch.manual_seed(1)\n    scores.append(evaluate())",
     ],
+    at={
+        "len(asked) ==": (
+            "Each look should call evaluate() exactly once. Here the number of calls is another "
+            "one."
+        ),
+        "[luck for luck, _ in": (
+            "evaluate() is called as often as it should. But the training rolls other dice when "
+            "it is looked at more often."
+        ),
+        "[scores for _, scores in": (
+            "The luck of the training is right. But the scores should be all that evaluate() "
+            "returned, in order."
+        ),
+    },
 )
 def test_the_more_often_you_look():
     """Who evaluates more often trains another model: evaluate() draws samples. Repair the line.
@@ -365,6 +385,20 @@ def test_one_worker_more():
         "    torch.manual_seed(100 * self.epoch + i)\n"
         "    return torch.randint(1 << 40, ()).item()",
     ],
+    at={
+        "max(rolled)": (
+            "The workers agree. Now the eight rolls of two epochs: all must differ, and dice up "
+            "to 2**40 should also roll large numbers."
+        ),
+        "dice[2] == rolled[6]": (
+            "All eight rolls are fine. But asked again, outside of a loader, a sample does not "
+            "roll what it rolled before."
+        ),
+        "torch.equal(torch.get_rng_state(), before)": (
+            "All rolls are right. But a roll has moved the global stream, and with it the dice of "
+            "the training."
+        ),
+    },
 )
 def test_dice_that_belong_to_the_sample():
     """Repair the dice (each roll is below 2**40): with any number of workers sample i must roll
@@ -540,6 +574,16 @@ def test_words_that_nobody_read():
         "quiet = [n for n, p in model.named_parameters() if n.endswith('bias') or not "
         "isinstance(model.get_submodule(n.rpartition('.')[0]), layers)]",
     ],
+    at={
+        '"weight_decay": 0.0': (
+            "Each entry of `quiet` is looked up here, as a name from named_parameters(). Print "
+            "`quiet`."
+        ),
+        "decayed(parts)": (
+            "The first model is right. In this one the names mislead. Does your choice still "
+            "trust a name, or know one kind of norm only?"
+        ),
+    },
 )
 def test_who_must_not_decay():
     """Only matrices and kernels should decay, no bias, and no scale of a norm. Names are a poor
@@ -619,6 +663,20 @@ def test_who_must_not_decay():
         "held]\n"
         "return forgotten, len(held - set(model.parameters()))",
     ],
+    at={
+        '(["1.weight", "1.bias"], 0)': (
+            "Layer 1 is trainable again, and the optimizer has never seen it. Both its names are "
+            "forgotten ones, and there is no stranger."
+        ),
+        '(["2.weight"], 2)': (
+            "Layer 2 was replaced. The optimizer does not hold its new weight, and still holds "
+            "two old tensors. How does `check` tell tensors apart?"
+        ),
+        '"0.bias", "2.weight"': (
+            "Now layer 0 is trainable, too, and the optimizer does not hold it. The names come in "
+            "the order of the model."
+        ),
+    },
 )
 def test_who_is_forgotten_and_who_is_a_stranger():
     """Write `check`: the names of the trainable parameters that the optimizer does not hold, and

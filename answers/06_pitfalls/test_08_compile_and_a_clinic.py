@@ -134,6 +134,12 @@ def test_no_pieces_please():
             "One graph holds one way only. The `if` is not in it, for Python decided."
         ),
     },
+    at={
+        "assert len(graphs) ==": (
+            "The results are right. Now count the compilations: when does the guard fail, and can "
+            "a graph that was kept be used again?"
+        ),
+    },
 )
 def test_a_switch_outside():
     """The function reads a switch from outside, and the switch is turned between the calls.
@@ -225,6 +231,16 @@ def test_a_diary_in_the_compiled_step():
         "return x / max(x.norm(), 1)",
         "return x * (1 / x.norm()).clamp(max=1).nan_to_num(1)",
     ],
+    at={
+        "torch.allclose(compiled(": (
+            "If the compiler complains, something still asks for a number. If not, compare the "
+            "results: a long vector gets length 1, a short one stays."
+        ),
+        "len(graphs) == 1": (
+            "The three results are right. But one graph should serve all vectors: what made the "
+            "compiler begin anew?"
+        ),
+    },
 )
 def test_a_decision_without_an_if():
     """A vector longer than 1 is brought to length 1. Repair the function: one graph for all
@@ -314,6 +330,23 @@ def test_a_decision_without_an_if():
         "    self.steps = self.steps + 1\n"
         "    return x / self.steps",
     ],
+    at={
+        "results = [compiled(": (
+            "The layer is compiled and run here, and must be one whole graph. Read at which of "
+            "its lines the message stops."
+        ),
+        "assert results ==": (
+            "The layer runs. But the first call should divide by 1, the second by 2, and so on."
+        ),
+        "assert len(graphs) == 1": (
+            "The results are right. But the layer was compiled anew for a later call: where is "
+            "the count kept?"
+        ),
+        "eager(torch.tensor(6.0)).item()": (
+            "Compiled, all is right. A fresh layer that is not compiled must count its own calls, "
+            "too."
+        ),
+    },
 )
 def test_count_without_a_new_program():
     """This layer divides by the number of its calls, and is compiled anew at each of them.
@@ -516,6 +549,15 @@ def test_first_patient_the_loss_stays_high():
         "    optimizer.step()\n"
         "    optimizer.zero_grad()",
     ],
+    at={
+        "isinstance(optimizer, torch.optim.Adam)": (
+            "What comes back is no Adam, and Adam was to be kept."
+        ),
+        "abs(weight.item() - target)": (
+            "Adam is there. But after the last turn the weight is not at its target. Is it "
+            "trembling, or still on its way?"
+        ),
+    },
 )
 def test_second_patient_the_weight_trembles():
     """The weight walks to its target, and then trembles around it. Find the fault and repair it.
@@ -621,6 +663,12 @@ def test_second_patient_the_weight_trembles():
         "        ((model(xs).squeeze(1) - ys) ** 2).mean().backward()\n"
         "        optimizer.step()",
     ],
+    at={
+        "rest.square().mean()": (
+            "The model is not good enough yet. A right cure may not be the whole one: look at the "
+            "shapes, then at which rows meet."
+        ),
+    },
 )
 def test_last_patient_one_fault_hides_another():
     """This training ends where a blind model would. Find what is wrong, all of it, and repair it.
