@@ -167,6 +167,16 @@ def test_a_batch_at_the_seam():
         "order = RandomSampler(range(20), generator=torch.Generator().manual_seed(1))\n"
         "loader = DataLoader(range(20), batch_size=20, sampler=order)",
     ],
+    at={
+        "first != second": (
+            "The model has no say in the order any more. But both epochs come in the same one: "
+            "when is an order drawn, and from what?"
+        ),
+        "sorted(first) == sorted(second)": (
+            "The orders differ as they should. But each epoch must bring all twenty samples, each "
+            "of them once: print both."
+        ),
+    },
 )
 def test_the_same_order_with_another_model():
     """The seed is fixed, and yet another model gets the samples in another order. Repair the
@@ -221,6 +231,20 @@ def test_the_same_order_with_another_model():
         "import copy\nval = copy.deepcopy(val)\nval.dataset.transform = plain",
         "val.dataset = Numbers(plain)",
     ],
+    at={
+        "== before": (
+            "Train must stay altered, and val must bring the same samples as before, without the "
+            "alteration. Print both lists beside `before`."
+        ),
+        "type(train) is type(val)": (
+            "The samples are right. But val is no longer the same kind of object as train: print "
+            "both types."
+        ),
+        "type(train.dataset)": (
+            "The samples are right, and val is a part again. But of which dataset? Print the type "
+            "of what lies under it."
+        ),
+    },
 )
 def test_augment_only_the_training():
     """The training gets altered samples (here: negative ones), the validation plain ones.
@@ -304,6 +328,16 @@ def test_five_samples_for_two_processes():
         "samplers[rank].set_epoch(0)": "So it is without you: each epoch the same order.",
     },
     right=["samplers[rank].epoch = epoch", "samplers[rank].set_epoch(7 * epoch + 3)"],
+    at={
+        "sorted(zero + one)": (
+            "In some epoch the two ranks together do not see every sample once. Do they agree on "
+            "one order?"
+        ),
+        "tuple(zero) for zero, one": (
+            "The ranks share the samples well. But the three epochs do not have three orders: "
+            "what is an order made from?"
+        ),
+    },
 )
 def test_each_epoch_another_order():
     """Both samplers shuffle, yet each epoch has the same order. Repair the marked line.
@@ -399,6 +433,31 @@ def test_each_epoch_another_order():
         "dice.shuffle(batches)\n"
         "yield from batches",
     ],
+    at={
+        "epoch = list(DataLoader(": (
+            "The loader cannot make batches of this. It wants lists of indices, and the words of "
+            "one list must be of one length."
+        ),
+        "sorted(len(batch) for batch in epoch)": (
+            "The words of each batch fit together. But look at the sizes: is nobody left out, and "
+            "are the batches as few as can be?"
+        ),
+        "sorted(sum(orders[-1], []))": (
+            "The sizes are right. But in this epoch some word comes twice, and another one never."
+        ),
+        "orders[0] == orders[-1]": (
+            "Each epoch is complete. But the same seed must give the same epoch again, and "
+            "another seed another one."
+        ),
+        "tuple(sorted(batch)) for order": (
+            "The order depends on the seed. But the same words meet again and again: is it random "
+            "who meets whom?"
+        ),
+        "== before": (
+            "The batches are fine. But a global source of random numbers is not as it was before: "
+            "who else lives on it?"
+        ),
+    },
 )
 def test_only_words_of_one_length():
     """Write a batch sampler. In one batch all words have the same length, and there are at most

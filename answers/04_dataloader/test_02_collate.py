@@ -228,6 +228,16 @@ def test_ways_around_the_stack():
         "    row[: len(x)] = x\n"
         "return padded, lengths",
     ],
+    at={
+        "for part in first": (
+            "This is the first batch: the filled rows, then the lengths, and both must be "
+            "tensors. Print `first` and compare."
+        ),
+        "for part in second": (
+            "The first batch is right. In the second one the longest sentence comes last: what "
+            "did you take for granted?"
+        ),
+    },
 )
 def test_pad_and_remember_the_lengths():
     """Write a collate_fn for sentences of any length. It returns two tensors: the sentences, one
@@ -333,6 +343,24 @@ def test_a_sample_that_is_broken():
         "    len(images), images[0].size(0), height, width, dtype=images[0].dtype\n"
         ")",
     ],
+    at={
+        "] = image": (
+            "Here each picture is written into its place in `batch`, and this one does not fit. "
+            "Compare the two shapes."
+        ),
+        '(batch["images"].dtype': (
+            "Every picture found a place. But the batch has another dtype than its pictures: who "
+            "chose it?"
+        ),
+        'tuple(batch["images"].shape)': (
+            "The dtype is right. Now the shape: pictures, channels, height, width. Print it "
+            "beside the shapes of the pictures."
+        ),
+        'batch["images"].sum()': (
+            "Dtype and shape are right. But the sum counts all that is in the batch: what stands "
+            "beside the pictures?"
+        ),
+    },
 )
 def test_pictures_of_any_kind():
     """This collate_fn pads pictures to a common size. It was written for three channels of
@@ -569,6 +597,32 @@ def test_from_pinned_memory_to_the_gpu():
         "from torch.utils._pytree import tree_map_only\n"
         "return tree_map_only(torch.Tensor, lambda x: x.to(device, non_blocking=True), batch)",
     ],
+    at={
+        "tensors = [": (
+            "Here image, pair and deep are looked up in the new batch, then in the old one. "
+            "Something is not where it was: print both."
+        ),
+        "tensor.device.type": (
+            "Every tensor of the new batch belongs on the new device, and each of the old batch "
+            "stays on the CPU. Print both batches."
+        ),
+        "tuple(tensor.shape)": (
+            "All tensors are on the right device. But they have not kept their shapes, or their "
+            "order: print them."
+        ),
+        'type(moved["pair"])': (
+            "The tensors are right. But the new batch is built in another way than the old one: "
+            "compare their keys and the types of their parts."
+        ),
+        'moved["name"]': (
+            "Tensors and structure are right. But what is no tensor must come through as it is: "
+            "print what became of the names."
+        ),
+        "no_waiting.count": (
+            "The new batch is right. Now we count the calls that let the CPU go on: there should "
+            "be one for each tensor."
+        ),
+    },
 )
 def test_move_a_whole_batch():
     """Write move(): it returns a new batch of the same structure, with a copy of each tensor on

@@ -114,6 +114,12 @@ def test_when_samples_are_read():
         "        break\n"
         "return taken",
     ],
+    at={
+        "data.reads ==": (
+            "The batches are right. But the samples that were read are not just theirs: print "
+            "`data.reads`."
+        ),
+    },
 )
 def test_the_first_batches():
     """This take() returns the first batch again and again. Repair the marked lines: it returns
@@ -451,6 +457,16 @@ def test_a_worker_is_killed():
         "    yield line.pop(0)\n"
         "    line += [b for _, b in zip(range(1), batches)]",
     ],
+    at={
+        "== expected": (
+            "We counted the reads: before you were asked, at each batch, at the end. Print n, "
+            "`counts` and `expected` side by side."
+        ),
+        "got == list": (
+            "The reads are right for this n. But what came out is not what the loader gives, in "
+            "its order: print `got`."
+        ),
+    },
 )
 def test_read_ahead_yourself():
     """Write a generator that gives the loader's batches in order, and has n more in stock each

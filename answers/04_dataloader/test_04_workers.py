@@ -212,6 +212,15 @@ def test_a_stream_and_two_workers():
         "info = get_worker_info()\nfor n in range(10):\n"
         "    if info is None or n % info.num_workers == info.id:\n        yield n",
     ],
+    at={
+        "sorted(number for number, _ in tagged)": (
+            "Each number should come once: without a worker, with one, with two. Print `workers` "
+            "and `tagged`: which number comes too often, or never?"
+        ),
+        "worker for _, worker in tagged": (
+            "Each number comes once. But not every worker had a part in it: print `tagged`."
+        ),
+    },
 )
 def test_share_the_stream():
     """Every number must come exactly once, and every worker must do some of the work.
@@ -361,6 +370,20 @@ def test_two_workers_with_the_same_dice():
         "info = get_worker_info()\n"
         "info.dataset.rng = np.random.default_rng([info.seed, worker_id])",
     ],
+    at={
+        "numbers = [": (
+            "An error came from a worker; its own traceback is in the message. Was it in your "
+            "lines, or in the dataset that drew after them?"
+        ),
+        "len(set(numbers))": (
+            "Two workers, two epochs, and some numbers come again. Print `numbers`: who repeats "
+            "whom, a worker another one or an epoch the one before?"
+        ),
+        "== numbers": (
+            "No number repeats. But the same seed in the main process brought other numbers: what "
+            "does your generator start from?"
+        ),
+    },
 )
 def test_dice_of_its_own_for_each_worker():
     """This dataset holds a generator. Give each worker one of its own.

@@ -49,6 +49,16 @@ from sensei import answer, koan
         ),
     },
     right=[("[torch.double, 'red']", "[torch.float, 'red']")],
+    at={
+        'said["fork"]': (
+            "This is the forked worker, a copy of our process as it was at that moment. What had "
+            "been set by then?"
+        ),
+        'said["spawn"]': (
+            "The forked worker is right. The spawned one is a new Python: what lives only in "
+            "torch's memory, and what does the system hand on?"
+        ),
+    },
 )
 def test_what_a_worker_inherits(monkeypatch):
     """Here the samples are functions, and the worker calls them.
@@ -142,6 +152,12 @@ def test_which_function_can_travel():
         "import builtins\ncollate = builtins.max",
         "import functools\ncollate = functools.partial(max)",
     ],
+    at={
+        "assert largest": (
+            "The worker started, so your function can travel. But it must give the largest sample "
+            "of each batch: print `largest`."
+        ),
+    },
 )
 def test_a_collate_function_for_spawn():
     """This loader takes the largest sample of each batch. Its worker cannot start.
@@ -269,6 +285,15 @@ def test_who_chooses_the_method():
         "loader = DataLoader(range(4), num_workers=1, multiprocessing_context=context)",
         "loader = DataLoader(range(4), num_workers=1)\nloader.multiprocessing_context = 'spawn'",
     ],
+    at={
+        "loader.num_workers": (
+            "The setting of the program is as it was. But there must be a loader with its worker."
+        ),
+        "loader.multiprocessing_context": (
+            "The setting of the program is as it was. But this loader does not spawn yet: print "
+            "the context that it holds."
+        ),
+    },
 )
 def test_for_this_loader_only():
     """This loader must spawn its worker. The setting of the program is none of its business.
@@ -323,6 +348,12 @@ def test_for_this_loader_only():
         "last = ['if __name__ == \"__main__\": main()']",
         "last = ['if __name__ != \"__mp_main__\":', '    main()']",
     ],
+    at={
+        "done.stdout.split()": (
+            "The script ends without an error. But it should print the sum, once, and nothing "
+            "else: print `done.stdout`."
+        ),
+    },
 )
 def test_a_script_that_starts_itself(tmp_path):
     """This script should print the sum of its arguments, which its worker reads, and nothing
@@ -422,6 +453,12 @@ def test_how_long_is_the_message():
         ),
         ("[]", "['tensor', 'array']"): "The queue treats the two in different ways.",
         ("['tensor']", "['tensor']"): "Before a tensor is shared, somebody must want to see it.",
+    },
+    at={
+        "shared(num_workers=1": (
+            "Without workers you are right. With one, both parts must travel to this process: how "
+            "does each of them get here?"
+        ),
     },
 )
 def test_where_a_batch_lives(monkeypatch):
@@ -600,6 +637,12 @@ def test_who_sees_cuda_initialized(monkeypatch):
         "return table[i].to('cuda', non_blocking=True)": "Another name for the same CUDA call.",
     },
     right=["return table[i].clone()"],
+    at={
+        "torch.cat(batches)": (
+            "No worker was refused, and the batches are on the GPU. But they do not hold the "
+            "numbers of the table: print them."
+        ),
+    },
 )
 def test_who_moves_the_batch():
     """The main process uses the GPU, and forks two workers. They are refused.
@@ -704,6 +747,16 @@ def test_another_way_of_sharing(monkeypatch):
         "kept.append(batch + 0)",
         "kept.append(torch.tensor(batch.tolist()))",
     ],
+    at={
+        "torch.cat(kept)": (
+            "This joins all that you kept, and compares it with the numbers that came. Print the "
+            "length of `kept`, and its first entry."
+        ),
+        "- before < 30": (
+            "The numbers are right. But too many descriptors are still open: what do the kept "
+            "tensors hold on to?"
+        ),
+    },
 )
 def test_keep_the_batches():
     """The worker draws a random number for each of 60 batches. All are kept, and with each one a

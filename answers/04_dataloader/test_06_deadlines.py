@@ -345,6 +345,12 @@ def test_a_lock_for_each_worker():
         "    before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release\n"
         ")",
     ],
+    at={
+        "is old_lock": (
+            "Every worker began with an open lock. But this process no longer has the one it had: "
+            "on which side do your lines act?"
+        ),
+    },
 )
 def test_a_lock_after_each_fork():
     """A library does not know who will fork, nor when: a thread may hold its lock then. See to it
@@ -489,6 +495,24 @@ def test_join_before_reading():
         "child.join()\n"
         "return result",
     ],
+    at={
+        "ask(os.getpid, 5)": (
+            "The first question is easy. Its work must run in a process of its own, and the "
+            "result must come back to you."
+        ),
+        "100_000, 5)": (
+            "A short result comes back. This one is longer than a pipe can hold at once: when is "
+            "it read?"
+        ),
+        "threading.Event().wait": (
+            "Results come back, short and long. But this work never ends: what does ask return "
+            "when the time is over?"
+        ),
+        "active_children()": (
+            "All three replies are right. But a process is still there: after which of the "
+            "questions, and who cleans up?"
+        ),
+    },
 )
 def test_ask_with_a_deadline():
     """Write ask: it runs work() in a forked process and returns its result.

@@ -136,6 +136,14 @@ def test_a_rule_for_every_machine():
         ),
     },
     right=["options = {'prefetch_factor': 3, 'num_workers': 2, 'persistent_workers': False}"],
+    at={
+        "loader = DataLoader(range(100)": (
+            "The loader does not take these options together. Its message says which one, and why."
+        ),
+        "loader.num_workers": (
+            "Six batches are in flight, as there should be. But both workers were to stay."
+        ),
+    },
 )
 def test_room_for_six_batches():
     """Memory ran out: too many batches were in flight. There is room for six, and all of it is
@@ -358,6 +366,12 @@ def test_three_epochs_of_processes(benchmark):
         "with door:\n    count(i)\nask_the_disk(i)",
         "ask_the_disk(i)\ndoor.acquire()\ncount(i)\ndoor.release()",
     ],
+    at={
+        "assert counted_alone": (
+            "Both workers ask the disk at once. But not every sample was counted behind a closed "
+            "door."
+        ),
+    },
 )
 def test_open_the_door():
     """Two workers do not help here, for each waits behind the door. Repair the marked lines.

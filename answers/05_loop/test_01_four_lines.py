@@ -142,6 +142,15 @@ def test_what_the_manual_says():
             "zero_grad was named for zeros. Since PyTorch 2.0 its default does something else."
         ),
     },
+    at={
+        "assert looks()": (
+            "This is the default, three times. What does it leave where a gradient was?"
+        ),
+        "looks(set_to_none=False)": (
+            "The default is right. The other way lets nothing go: what does it find in the first "
+            "round, and what later?"
+        ),
+    },
 )
 def test_three_rounds_of_clearing():
     """Clear, look at the gradient, go backward; three times. Write the three looks, once for the
@@ -303,6 +312,12 @@ def test_writes_into_a_gradient():
         ("TypeError", "[[3.0], 3.0, 1.0]"): "No call got a wrong argument. Something is not there.",
         ("NameError", "[[3.0], 3.0, 1.0]"): "The name `self` is known. What is missing is a part.",
     },
+    at={
+        "assert state": (
+            "The exception is right. Now go through train_step line by line: what had been done "
+            "before the line that failed?"
+        ),
+    },
 )
 def test_a_step_that_stops_half_way():
     """Train once with the Trainer from the top of this file. Which exception ends it?
@@ -378,6 +393,12 @@ def test_the_trainer_goes_on():
         ),
         ("[[0, 1], [0, 1], [0, 1]]", "3"): "Every iter() makes an iterator. Not every one hires.",
     },
+    at={
+        "len({batch[2]": (
+            "The batches are right. Now the processes: whom does this loader hire, with the "
+            "options that it was given?"
+        ),
+    },
 )
 def test_the_next_batch_please():
     """A loader of six numbers, two in a batch. To each batch we add the id of its process.
@@ -421,6 +442,20 @@ def test_the_next_batch_please():
         "return moved",
         "return dict(zip(batch, [tensor.to(device) for tensor in batch.values()]))",
     ],
+    at={
+        "for tensor in batch.values()": (
+            "The batch that was given is not as it was: its tensors must stay on the CPU. Where "
+            "should the moved ones go?"
+        ),
+        "for tensor in there.values()": (
+            "The given batch is untouched. But you should return a dict with all its tensors on "
+            "the device: print `there`."
+        ),
+        "for k, v in there.items()": (
+            "All tensors are on the device. But their names or shapes are not those of the given "
+            "batch: print both."
+        ),
+    },
 )
 def test_carry_a_batch_to_the_model():
     """The model is on another device, and the loader's batches are dicts of tensors.
@@ -464,6 +499,16 @@ def test_carry_a_batch_to_the_model():
         ),
         ("3", "3", "0"): "item() makes a plain Python number. From it, no way leads back.",
         ("1", "0", "0"): "The list keeps all of its losses, not only the last one.",
+    },
+    at={
+        "loss.item()": (
+            "The first number is right. Here a plain Python number is kept of each loss: where "
+            "could one walk from it?"
+        ),
+        "(loss.backward(), loss)": (
+            "Two numbers are right. Here backward() has run on each loss that is kept: is its "
+            "graph still as full as before?"
+        ),
     },
 )
 def test_what_a_list_of_losses_keeps():
@@ -521,6 +566,20 @@ def test_what_a_list_of_losses_keeps():
         "total += loss.item()\nloss.backward()",
         "total += float(loss)\nloss.backward()",
     ],
+    at={
+        "pytest.raises(RuntimeError)": (
+            "One more backward through this loss still works. After your lines its graph should "
+            "be walked once, and then be let go."
+        ),
+        "torch.as_tensor(total)": (
+            "The graph of the loss is used up. But `total` still belongs to a graph: what should "
+            "it be made of?"
+        ),
+        "torch.tensor(1.0)": (
+            "No graph is left over. But the sum or the weight is wrong: print both after each "
+            "round. What should move the weight?"
+        ),
+    },
 )
 def test_a_sum_that_remembers_too_much():
     """Without retain_graph these lines raise, so somebody added it. Now the weight goes wrong.
@@ -626,6 +685,20 @@ def test_a_sum_that_remembers_too_much():
         "    losses.append(loss.item())\n"
         "return losses",
     ],
+    at={
+        "model.weight.item() ==": (
+            "This is the weight after three steps. The model came with an old gradient, and each "
+            "of the four lines has its place."
+        ),
+        "assert losses ==": (
+            "The weight is right. But the list should hold one loss for each step, the one that "
+            "the step was made from: print it."
+        ),
+        "type(loss) for loss": (
+            "Weight and losses are right. But the list should hold plain Python numbers: print "
+            "the type of one."
+        ),
+    },
 )
 def test_write_the_loop():
     """Write `train`: one step for each batch. Return the losses that the steps were made from, as

@@ -345,6 +345,17 @@ def test_a_weight_in_two_groups():
         "model['head'] = nn.Linear(1, 1, bias=False)\n"
         "optimizer.param_groups[0]['params'].extend(model['head'].parameters())",
     ],
+    at={
+        "is not old": "The old layer still stands in its place. A new one was asked for.",
+        "abs(before": (
+            "The head is new. But one step did not move it by lr times its gradient: what does "
+            "the optimizer hold, and with which options?"
+        ),
+        "is momentum": (
+            "The new head learns. But the body's momentum is no longer the one it had: what "
+            "became of the optimizer that kept it?"
+        ),
+    },
 )
 def test_a_new_head():
     """In the middle of the training the model gets a new head, and the head does not learn.
@@ -392,6 +403,12 @@ def test_a_new_head():
             "Some say the constructor decides about lr, and loading only brings the buffers."
         ),
         ("[3.0, 7.0]", "0.125"): "Compare what the two lists of parameters have in common.",
+    },
+    at={
+        'new.param_groups[0]["lr"]': (
+            "The buffers are right. Now print old.state_dict(): what does it bring beside the "
+            "buffers?"
+        ),
     },
 )
 def test_a_state_for_two_weights():
@@ -452,6 +469,19 @@ def test_a_state_for_two_weights():
         "    loss.backward()\n"
         "    return loss",
     ],
+    at={
+        "optimizer.step(closure)": (
+            "LBFGS cannot work with what it gets here: is `closure` a function, and what does it "
+            "hand back?"
+        ),
+        'optimizer.state[point]["func_evals"]': (
+            "LBFGS gave up after very few calls. Are the loss and its slope made anew at each call?"
+        ),
+        "(x - 2) ** 4": (
+            "LBFGS asks you often enough, and does not arrive. Does each call bring the slope of "
+            "this one point?"
+        ),
+    },
 )
 def test_an_optimizer_that_asks_back():
     """LBFGS wants a function, so somebody gave it one. It does not find the minimum.
@@ -541,6 +571,23 @@ def test_an_optimizer_that_asks_back():
         "for parameter in optimizers:\n"
         "    parameter.register_post_accumulate_grad_hook(update)",
     ],
+    at={
+        "model.weight.tolist()": (
+            "Two backwards have run. Each should have moved the weight by -lr times its gradient: "
+            "print it after each of them."
+        ),
+        "model.bias.tolist()": (
+            "The weight is right, and the bias is not. Is every parameter served, and in the same "
+            "way?"
+        ),
+        "[p.grad for p": (
+            "All parameters move as they should. But a gradient is left: who lets it go, and when?"
+        ),
+        "> writes": (
+            "The numbers are right. But the counter of writes did not move: autograd could not "
+            "notice what you wrote."
+        ),
+    },
 )
 def test_train_without_a_step():
     """Write `learn_in_backward`: from then on, each backward moves every parameter by -lr times
@@ -649,6 +696,20 @@ def test_train_without_a_step():
         "            self.state[p]['v'] = p.grad.clone()\n"
         "        p -= group['lr'] * self.state[p]['v']",
     ],
+    at={
+        "[p.item() for p in ours]": (
+            "This compares your three weights with those of SGD, after three steps. Print both: "
+            "is it a, b or idle that differs?"
+        ),
+        "p._version > 0 for p in ours": (
+            "The weights are right. But the counters differ from SGD's: is a write hidden, or was "
+            "a weight written that should be left alone?"
+        ),
+        "map(len, our_state.values())": (
+            "Weights and counters are right. But state_dict() finds something else than in SGD: "
+            "print both. Who has an entry?"
+        ),
+    },
 )
 def test_write_an_optimizer():
     """Write the step of SGD with momentum. It must walk as torch.optim.SGD does: same groups, same

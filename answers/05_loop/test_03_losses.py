@@ -40,6 +40,16 @@ from sensei import answer, koan
         "output = model(x)\nreturn loss_fn(output, y)",
         "return loss_fn(model.forward(x), y)",
     ],
+    at={
+        "seen[-1].backward()": (
+            "You returned something, but one cannot go backward from it: is it one number, with a "
+            "way back to the model?"
+        ),
+        "loss.item() for loss in seen": (
+            "One can go backward from your loss. But its value is wrong: print `seen`. What goes "
+            "into loss_fn, and in which order?"
+        ),
+    },
 )
 def test_the_loss_of_an_output():
     """Many examples write loss = model(batch).loss. A layer of your own does not know of that.
@@ -97,6 +107,12 @@ def test_the_loss_of_an_output():
     right=[
         ("[(torch.float, (3, 1))]", "[(torch.long, (3,)), (torch.float, (3, 2))]"),
     ],
+    at={
+        "taken[2]": (
+            "The binary loss is right. Now cross entropy, with outputs of shape (3, 2): in which "
+            "ways can a target name a class?"
+        ),
+    },
 )
 def test_which_targets_are_accepted():
     """Five forms of the same three labels. Which does each loss take? The binary loss gets outputs
@@ -138,6 +154,12 @@ def test_which_targets_are_accepted():
         ("(2, 2)", "[4.0, 8.0]"): "Not all of the four squares are the same.",
     },
     right=[("torch.Size([2, 2])", "[2.0, 8.0]")],
+    at={
+        "mean.item()": (
+            "The shape is right. Now write down each entry of the unreduced loss, then take their "
+            "mean and their sum."
+        ),
+    },
 )
 def test_a_column_against_a_row():
     """Both predictions are right, but one side is a column and the other is not. It only warns.
@@ -187,6 +209,12 @@ def test_a_column_against_a_row():
         "return F.nll_loss(scores.log_softmax(dim=1), labels)",
         "return nn.CrossEntropyLoss()(scores, labels)",
     ],
+    at={
+        "torch.testing.assert_close": (
+            "The floor is gone. But with other labels or scores it is not their cross entropy: "
+            "print it beside `by_hand`."
+        ),
+    },
 )
 def test_a_loss_with_a_floor():
     """The model is sure of the right answers, and still this loss will not go below 0.55.
@@ -335,6 +363,12 @@ def test_a_class_that_weighs_three():
         "return F.cross_entropy(scores.permute(0, 2, 1), labels)",
         "return F.cross_entropy(scores.mT, labels)",
     ],
+    at={
+        "torch.testing.assert_close": (
+            "No error in your line. But the number is not that of `by_hand`: does each score "
+            "still meet the label of its own token?"
+        ),
+    },
 )
 def test_a_label_for_each_token():
     """Scores for each token: (sentences, tokens, classes). Labels: (sentences, tokens). It raises.
@@ -489,6 +523,27 @@ def test_a_distance_below_zero():
         "    return 0 * scores.sum()\n"
         "return F.cross_entropy(scores[real], labels[real])",
     ],
+    at={
+        ".item() == 0": (
+            "This batch is nothing but padding, and its loss should be 0. What do you add up, and "
+            "by what do you divide?"
+        ),
+        "token_loss(scores, labels, padding).backward()": (
+            "The loss of the empty batch is 0. But one cannot go backward from this zero: what "
+            "was it made from?"
+        ),
+        "scores.grad.count_nonzero()": (
+            "The loss of the empty batch is 0, and backward ran. But the gradient of the scores "
+            "should be all zeros: print it."
+        ),
+        "torch.testing.assert_close": (
+            "The empty batch is right. Now three tokens count, and the loss should be their mean: "
+            "print it beside `by_hand`."
+        ),
+        ".isnan()": (
+            "All numbers are right. But one score is nan now, and your loss does not show it."
+        ),
+    },
 )
 def test_write_a_loss_for_padded_sentences():
     """Write `token_loss`: the mean cross entropy over all tokens that are not padding.

@@ -152,6 +152,12 @@ def test_five_batches_and_a_step_after_every_second():
         "for xs, ys in zip(x, y):\n"
         "    (F.cross_entropy(model(xs), ys) * (ys >= 0).sum() / count).backward()",
     ],
+    at={
+        "len(walks)": (
+            "The gradient is right. But each sentence should have a backward of its own: count "
+            "yours."
+        ),
+    },
 )
 def test_two_sentences_with_padding():
     """Each sentence gets a backward of its own. -100 marks padding, and cross_entropy ignores it.
@@ -344,6 +350,11 @@ def test_an_infinite_gradient_meets_the_clip():
         ("ValueError", "1.0"): "Your arguments are fine. It is their content.",
         ("RuntimeError", "0.0"): "This is what is left without the flag. What is it good for?",
     },
+    at={
+        "b.grad.item()": (
+            "The exception is right. Now b: had anything been written by the time it was raised?"
+        ),
+    },
 )
 def test_refuse_to_clip():
     """The same two gradients, and a flag that asks for an error. Which exception is it?
@@ -441,6 +452,20 @@ def test_refuse_to_clip():
         "optimizer.zero_grad()\n"
         "return norm",
     ],
+    at={
+        "found == pytest.approx": (
+            "This is the norm that you return: of the gradient of the mean loss of all samples, "
+            "before clipping. Print `found` and `norm`."
+        ),
+        "torch.allclose(weight, end": (
+            "The norm is right. But the weight is not where this step should end: print it beside "
+            "`end`. Which of the four cases is it?"
+        ),
+        "len(walks)": (
+            "Norms and steps are right. But each batch should have a backward of its own, in "
+            "every call: count yours."
+        ),
+    },
 )
 def test_one_careful_step_from_many_batches():
     """Write `update`: one step on the mean loss of all samples, a backward for each batch, the

@@ -169,6 +169,16 @@ def test_a_rate_set_by_hand():
         ("ValueError", "6"): "Six is how often the loop wants to call it.",
         ("ValueError", "3"): "Building it sets the first rate. Is that one of your calls?",
     },
+    at={
+        "caught.type": (
+            "This looks at the exception. A call came that the plan has no step for: what sort of "
+            "complaint is that?"
+        ),
+        "assert calls": (
+            "The exception is right. Now count the steps that the plan was made for, by its own "
+            "arguments."
+        ),
+    },
 )
 def test_a_plan_that_is_too_short():
     """One cycle over two epochs. steps_per_epoch comes from a division, and it is too small.
@@ -213,6 +223,16 @@ def test_a_plan_that_is_too_short():
             "A cosine needs its T_max, and has it. From then on it counts calls."
         ),
     },
+    at={
+        "caught.type": (
+            "This looks at the exception. A call lacks something that the function wants: how "
+            "does Python complain of that?"
+        ),
+        "assert done": (
+            "The exception is right. Now go through the four in the order of the loop: who can "
+            "step without being told anything?"
+        ),
+    },
 )
 def test_one_loop_for_all_schedulers():
     """A helper steps whatever scheduler it is given, and one of these refuses.
@@ -248,6 +268,7 @@ def test_one_loop_for_all_schedulers():
     wrong={
         "scheduler.step(losses[-1])": "One call per epoch, but the last batch is as noisy as any.",
         "scheduler.step(min(losses))": "The luckiest batch of an epoch tells little of the rest.",
+        "scheduler.step(max(losses))": "The worst batch tells as little of the rest as the best.",
         "scheduler.step(1 - sum(losses) / len(losses))": (
             "Turned round: now it waits for the loss to grow."
         ),
@@ -259,6 +280,16 @@ def test_one_loop_for_all_schedulers():
     right=[
         "scheduler.step(torch.tensor(losses).mean())",
     ],
+    at={
+        "[8.0, 2.0]": (
+            "Here the mean gets better from epoch to epoch, so the rate must stay. Print what the "
+            "scheduler is told, and how often."
+        ),
+        "[8.0, 1.0, 3.0]": (
+            "Training that gets better keeps its rate. But these epochs have one and the same "
+            "mean: print what the scheduler is told."
+        ),
+    },
 )
 def test_patience_with_noisy_batches():
     """The mean of each epoch gets better, and still the rate falls. Repair the marked lines.
@@ -279,7 +310,7 @@ def test_patience_with_noisy_batches():
             # end
         return optimizer.param_groups[0]["lr"]
 
-    assert end_rate([[8.0, 2.0], [4.0, 2.0, 6.0], [2.0, 2.0, 5.0, 3.0]]) == 1.0
+    assert end_rate([[8.0, 2.0], [2.0, 2.0, 8.0], [2.0, 2.0, 2.0, 8.0]]) == 1.0
     assert end_rate([[8.0, 1.0, 3.0], [1.0, 8.0, 3.0], [2.0, 2.0, 8.0]]) == 0.5
 
 
@@ -306,6 +337,16 @@ def test_patience_with_noisy_batches():
         "return (step + 1) / warmup if step < warmup else 1",
         "return min(step + 1, warmup) / warmup",
     ],
+    at={
+        "rates(4)": (
+            "Four steps of warm-up, to a full rate of 2. Print the six rates: how does it begin, "
+            "when is it full, does it stay?"
+        ),
+        "rates(2)": (
+            "A warm-up of four steps is right, and one of two steps is not. Which number should "
+            "follow from `warmup`?"
+        ),
+    },
 )
 def test_warm_up():
     """Write the function for LambdaLR: the rate rises in equal parts, is full at step number
@@ -367,6 +408,12 @@ def test_warm_up():
         "optimizer.load_state_dict(saved['optimizer'])\n"
         "scheduler = lr_scheduler.LambdaLR(optimizer, shrunk, last_epoch=epochs - 1)",
     ],
+    at={
+        "scheduler.last_epoch": (
+            "The rates are right. But the scheduler's own counter is not: what does it know of "
+            "the epochs before the stop?"
+        ),
+    },
 )
 def test_the_rate_after_a_restart():
     """After three epochs the rate was 1/4. Everything is loaded, and still the next epoch begins
@@ -463,6 +510,24 @@ def test_the_rate_after_a_restart():
         "    fall.step()\n"
         "return fall",
     ],
+    at={
+        "get_last_lr()": (
+            "Here what you return is asked for the rates of the next step, as a scheduler is. It "
+            "cannot answer."
+        ),
+        "fast == 8 * slow": (
+            "The second group began with a rate eight times as high. It should stay so in every "
+            "step: print the pairs in `used`."
+        ),
+        "rates(3, 2, 2)": (
+            "Both groups go together. Now print the rates, step by step: is it the warm-up, the "
+            "halving, or the number of steps?"
+        ),
+        "rates(2, 3, 4)": (
+            "The first plan is right. In this one the warm-up is longer than an epoch: what is "
+            "the rate when both are at work?"
+        ),
+    },
 )
 def test_warm_by_the_batch_and_fall_by_the_epoch():
     """Write `train`: `epochs` times `batches` optimizer steps. The rates warm up over the first

@@ -205,6 +205,16 @@ def test_who_draws_during_an_evaluation():
         "logits, y = torch.cat([a for a, _ in pairs]), torch.cat([b for _, b in pairs])\n"
         "return float(F.cross_entropy(logits, y)), (logits.argmax(1) == y).float().mean().item()",
     ],
+    at={
+        "found == pytest.approx": (
+            "Two things are asked here: loss and accuracy over all samples, and train mode "
+            "afterwards. Print `found`, `truth` and model.training."
+        ),
+        "assert states": (
+            "The numbers are right, and train mode is back. But look at the forwards: their mode, "
+            "their recording, their number. Print `states`."
+        ),
+    },
 )
 def test_write_an_evaluation():
     """Write `evaluate`: the mean loss and the accuracy over all samples, as floats, for batches of
@@ -319,6 +329,16 @@ def test_write_an_evaluation():
         "model.load_state_dict(kept)\n"
         "return ran",
     ],
+    at={
+        "fit(model, iter(losses), patience) == ran": (
+            "This is the number of epochs. Print each loss with your count of bad ones: what do a "
+            "record and a nan do to it?"
+        ),
+        "after == [": (
+            "It stops at the right epoch. But the model has not ended in the state of its best "
+            "one: print `after`, buffers too."
+        ),
+    },
 )
 def test_stop_early_and_keep_the_best():
     """Write `fit`: train epoch by epoch, take each epoch's loss by next(losses). Stop after
@@ -419,6 +439,11 @@ def test_two_averages_of_one_weight():
         "averaged.module[0].running_mean.copy_(data.mean(0))\n"
         "averaged.module[0].running_var.copy_(data.var(0))",
     ],
+    at={
+        "assert not averaged": (
+            "Whatever it went through before, the averaged model should end in eval mode."
+        ),
+    },
 )
 def test_an_average_that_never_saw_the_data():
     """The averaged model gets the mean of the data, and should answer with its bias, near 0.
@@ -596,6 +621,12 @@ def test_two_values_for_one_place():
             "torch.random.set_rng_state(checkpoint[-1])",
         ),
     ],
+    at={
+        'torch.load(tmp_path / "half.pt")': (
+            "The file was written, but torch.load takes only plain things: tensors, numbers, "
+            "text, lists, dicts. What did you pack?"
+        ),
+    },
 )
 def test_stop_and_go_on_as_if_nothing_had_happened(tmp_path):
     """Write what goes into the checkpoint, and what is done with it: the steps after the restart

@@ -375,6 +375,12 @@ def test_a_hook_in_place_of_the_exchange():
         "    loss.backward()\n"
         "net(batches[-1]).sum().backward()",
     ],
+    at={
+        "assert walks": (
+            "What was sent is right. But each batch should have a backward of its own: print "
+            "`walks`."
+        ),
+    },
 )
 def test_many_batches_and_one_exchange():
     """The loss of a batch is `net(batch).sum()`, and each batch gets a backward of its own. DDP is
@@ -429,6 +435,16 @@ def test_many_batches_and_one_exchange():
             "With other processes one may wait long. Here DDP asks itself first."
         ),
         ("ValueError", "['forward', 'backward']"): "The input is fine. The state of DDP is not.",
+    },
+    at={
+        "caught.type": (
+            "This looks at the exception. DDP complains about its own state, not about what it "
+            "was given: how does PyTorch mostly complain?"
+        ),
+        "assert steps": (
+            "The exception is right. Now go through the loop: when can DDP know that a round was "
+            "not finished?"
+        ),
     },
 )
 def test_a_layer_that_is_not_used():
@@ -607,6 +623,24 @@ def test_on_which_stream_backward_runs():
         "        return history\n"
         "return history",
     ],
+    at={
+        "F.mse_loss(net.eval()(x), y)": (
+            "Here your last error is measured again: in eval mode, over all samples of `valid`. "
+            "Print it beside yours."
+        ),
+        "history[-1] < 0.2": (
+            "The last error is measured well. But it should be below the goal, and all before it "
+            "should not: print the history."
+        ),
+        "len(sent) == net.module[0]": (
+            "The history is right. Now we count exchanges and what the norm has seen: one for "
+            "each training batch. Print all three numbers."
+        ),
+        "goal=0.0": (
+            "All is right so far. Here the goal cannot be reached, and two epochs are allowed: "
+            "what ends your loop?"
+        ),
+    },
 )
 def test_a_whole_training_from_first_to_last():
     """Write `fit` for a model with a batch norm, wrapped in DDP. An epoch is one step per batch of
