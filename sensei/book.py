@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -14,10 +14,14 @@ GROUP = re.compile(r"\d\d_[a-z]+$")
 
 
 class Book:
-    """All chapters below a folder of answers, each read when it is first asked for."""
+    """All chapters below a folder of answers, each read when it is first asked for.
 
-    def __init__(self, root: Path) -> None:
+    ``only``: the names of the groups that count; None is all.
+    """
+
+    def __init__(self, root: Path, only: Collection[str] | None = None) -> None:
         self.root = root
+        self._only = only
         self._chapters: dict[str, Chapter] = {}
 
     @cached_property
@@ -27,6 +31,7 @@ class Book:
             f"{group.name}/{file.name}"
             for group in sorted(self.root.iterdir())
             if group.is_dir() and GROUP.match(group.name)
+            if self._only is None or group.name in self._only
             for file in sorted(group.glob("test_*.py"))
         )
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sensei import authors, learner, own
+from sensei import authors, learner, own, words
 from sensei.book import Book, packaged_root
 from sensei.records import BookError, Chapter
 from sensei.state import load
@@ -17,35 +17,41 @@ from sensei.workbook import Workbook, WorkbookError, find_workbook
 
 DESCRIPTION = """\
 Learn PyTorch by predicting what it does. `pytest koans` judges your answers;
-these commands help on the way. A TARGET is a koan, a file or a group: test_shape,
-01_tensor/test_02_views.py, 01_tensor. Without one, hint, peek, why, docs and ask
-mean the koan of the last card; the others mean all koans.
+these commands help on the way. A TARGET is a koan, a file, a place as a card prints
+it, or a group: test_shape, 01_tensor/test_02_views.py, 01_tensor/test_02_views.py:17,
+01_tensor. Without one, hint, peek, why, docs and ask mean the koan of the last card;
+the others mean all koans.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit status: 0, 1 for "no", 2 for a wrong call."""
+    """Run one command. Returns the exit status: 0, 1 for "no", 2 for what cannot be done."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
-    except (WorkbookError, BookError) as error:
+    except BookError as error:  # the verdict on an answers file
         print(error, file=sys.stderr)
         return 1
-    except PermissionError as error:
-        print(f"{error.filename}: may not be written here ({error.strerror})", file=sys.stderr)
-        return 1
+    except WorkbookError as error:
+        print(error, file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `koans list | head`: who reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        path, reason = error.filename or "koans", error.strerror or error
+        print(words.NO_ACCESS.format(path=path, reason=reason), file=sys.stderr)
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="koans", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser.set_defaults(run=lambda _: _help(parser))
+    commands = parser.add_subparsers(metavar="COMMAND")
 
     def command(name: str, text: str, target: str = "") -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
@@ -99,7 +105,8 @@ def _parser() -> argparse.ArgumentParser:
 
     init = command("init", "a workbook of your own in a new folder")
     init.add_argument("folder", type=Path, metavar="DIR")
-    init.set_defaults(run=lambda o: own.init(o.folder))
+    init.add_argument("groups", nargs="*", metavar="GROUP", help="only these; default: all")
+    init.set_defaults(run=lambda o: own.init(o.folder, o.groups))
     update = command("update", "bring the newest koans into your workbook; your answers stay")
     update.add_argument("--dry-run", action="store_true", help="only say what would happen")
     update.set_defaults(run=lambda o: own.update(find_workbook(Path.cwd()), o.dry_run))
@@ -123,6 +130,12 @@ def _parser() -> argparse.ArgumentParser:
     prove.add_argument("files", nargs="*", type=Path)
     prove.set_defaults(run=lambda o: authors.prove(_chapters(o.files)))
     return parser
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    """What `koans` alone says."""
+    parser.print_help()
+    return 0
 
 
 def _report(workbook: Workbook, target: str | None, output: Path | None) -> int:

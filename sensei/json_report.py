@@ -8,10 +8,13 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sensei import words
+from sensei.learner import check_place, shown
 from sensei.records import Koan
 from sensei.report import plain_card
 from sensei.silent import judge_silently
@@ -22,10 +25,23 @@ VERSION = 1
 
 
 def judge_all(workbook: Workbook, koans: Sequence[Koan]) -> list[Judgement]:
-    """Judge koans, without a word to the learner's state."""
-    files = dict.fromkeys(koan.key for koan in koans)
-    wanted = {koan.id for koan in koans}
-    return [j for j in judge_silently(workbook.root, files) if j.id in wanted]
+    """Judge koans, in their order, without a word to the learner's state.
+
+    Those of a file that is gone are broken: pytest cannot be asked for them by its name.
+    """
+    keys = dict.fromkeys(koan.key for koan in koans)
+    there = [key for key in keys if (workbook.root / key).is_file()]
+    found = {j.id: j for j in judge_silently(workbook.root, there)} if there else {}
+    for koan in koans:
+        if koan.key not in there:
+            found[koan.id] = _gone(workbook, koan)
+    return [found[koan.id] for koan in koans if koan.id in found]
+
+
+def _gone(workbook: Workbook, koan: Koan) -> Judgement:
+    path = shown(workbook.root / koan.key)
+    detail = words.MISSING.format(path=path, line=1, name=koan.name, id=koan.id)
+    return Judgement(koan.id, "broken", path, 1, detail=detail)
 
 
 def as_data(workbook: Workbook, judgements: Sequence[Judgement]) -> dict[str, Any]:
@@ -61,9 +77,20 @@ def _torch_version() -> str | None:
 
 
 def write_report(workbook: Workbook, koans: Sequence[Koan], output: Path | None) -> int:
-    text = json.dumps(as_data(workbook, judge_all(workbook, koans)), indent=1, ensure_ascii=False)
+    """Judge koans, and write what came out. Returns 1 if a koan got no verdict.
+
+    Raises WorkbookError where the report cannot be written.
+    """
+    if output is not None:
+        check_place(output)
+    judgements = judge_all(workbook, koans)
+    text = json.dumps(as_data(workbook, judgements), indent=1, ensure_ascii=False)
     if output is None:
         print(text)
     else:
         output.write_text(text + "\n", encoding="utf-8")
-    return 0
+    unjudged = len(koans) - len(judgements)
+    if unjudged:  # an option in the workbook's pytest.ini, say
+        said = words.REPORT_UNJUDGED.format(count=unjudged, path=shown(workbook.root))
+        print(said, file=sys.stderr)
+    return 1 if unjudged else 0

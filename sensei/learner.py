@@ -1,4 +1,4 @@
-"""The learner's commands: hint, peek, why, docs, list, reset. Each prints and returns 0 or 1."""
+"""The learner's commands: hint, peek, why, docs, list, map, reset. Each returns 0 or 1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pydoc
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -22,9 +22,10 @@ from sensei.lint import resolve
 from sensei.map_page import Dot, page
 from sensei.paint import fit, paint_stdout
 from sensei.records import Koan
+from sensei.standing import Stand, stand_of_each
 from sensei.state import State, load, save
-from sensei.targets import koans_of, one_koan
-from sensei.workbook import Workbook, reset, write
+from sensei.targets import Chosen, chosen, koans_of, one_koan
+from sensei.workbook import Workbook, WorkbookError, reset, reset_file
 
 Say = Callable[[str], None]
 
@@ -132,7 +133,7 @@ def _manual(found: object) -> str:
 
 
 def list_koans(workbook: Workbook, target: str | None, search: str = "") -> int:
-    """Every koan with what its file says; solved as the last run saw it.
+    """Every koan with what its file says, and its groups; solved as the last run saw it.
 
     search: only those whose name, lesson or manual page holds this text.
     """
@@ -141,26 +142,28 @@ def list_koans(workbook: Workbook, target: str | None, search: str = "") -> int:
     if not koans:
         say(words.WATCH_NOTHING.format(text=search))
         return 1
-    groups = screen.group_counts([], workbook.book.totals(), state.solved)
+    groups = dict.fromkeys(koan.group for koan in koans)
+    neighbours = [koan for koan in workbook.book.koans if koan.group in groups]
+    stands = {k.id: stand for k, stand in stand_of_each(workbook, neighbours, state.solved)}
     lines: list[RenderableType] = []
     key = ""
-    readings = {}
     for koan in koans:
-        file = koan.key
-        if file != key:
-            key = file
-            lines.append(Text(file, style="bold"))
-            readings[file] = workbook.read(workbook.book.chapter(file))
-        reading = readings[file]
-        found = reading.koans.get(koan.name) if reading else None
-        word: str = found.state if found else "missing"
-        if word == "filled" and koan.id in state.solved:
-            word = "solved"
-        line = Text(f"  {word:8} {koan.name}", style="green" if word == "solved" else "")
+        if koan.key != key:
+            key = koan.key
+            lines.append(Text(key, style="bold"))
+        stand = stands[koan.id]
+        line = Text(f"  {stand:8} {koan.name}", style="green" if stand == "solved" else "")
         line.append(f"  {koan.kind}", style="dim")
         lines.append(line)
-    paint_stdout([*lines, Text(""), screen.path_map(groups, seen_note=False)])
+    counts = [_count(name, stands) for name in groups]
+    paint_stdout([*lines, Text(""), screen.path_map(counts, seen_note=False)])
     return 0
+
+
+def _count(group: str, stands: Mapping[str, Stand]) -> screen.GroupCount:
+    """A line of the map below the list."""
+    mine = [stand for koan_id, stand in stands.items() if koan_id.startswith(f"{group}/")]
+    return screen.GroupCount(group, mine.count("solved"), mine.count("asleep"), len(mine))
 
 
 def speaks_of(koan: Koan, text: str) -> bool:
@@ -170,24 +173,25 @@ def speaks_of(koan: Koan, text: str) -> bool:
 
 
 def map_page(workbook: Workbook, output: Path) -> int:
-    """Write the path as one HTML page."""
+    """Write the path as one HTML page. Raises WorkbookError where it cannot be written."""
+    check_place(output)
     state = load(workbook.root)
     sections = {c.id: f"{c.document} {c.section}" for c in _ledger(workbook)}
     dots = []
-    for chapter in workbook.book.chapters:
-        reading = workbook.read(chapter)
-        for koan in chapter.koans:
-            found = reading.koans.get(koan.name) if reading else None
-            stands = "open" if found is None or found.state != "filled" else "not yet"
-            if sleep_of(koan):
-                stands = "asleep"
-            elif stands == "not yet" and koan.id in state.solved:
-                stands = "solved"
-            named = dict.fromkeys(sections[c] for c in koan.claims if c in sections)
-            dots.append(Dot(koan, stands, tuple(named)))
-    write(output, page(dots))
+    for koan, stand in stand_of_each(workbook, workbook.book.koans, state.solved):
+        named = dict.fromkeys(sections[c] for c in koan.claims if c in sections)
+        dots.append(Dot(koan, stand, tuple(named)))
+    output.write_text(page(dots), encoding="utf-8")
     say(words.MAP_WRITTEN.format(path=shown(output)))
     return 0
+
+
+def check_place(output: Path) -> None:
+    """Raises WorkbookError where no file can be written: better known before the work."""
+    if output.is_dir():
+        raise WorkbookError(words.IS_FOLDER.format(path=output))
+    if not output.parent.is_dir():
+        raise WorkbookError(words.NO_FOLDER.format(path=output.parent))
 
 
 def _ledger(workbook: Workbook) -> Sequence[Claim]:
@@ -198,21 +202,40 @@ def _ledger(workbook: Workbook) -> Sequence[Claim]:
 
 
 def reset_koans(workbook: Workbook, targets: list[str]) -> int:
-    """Put koans back as they were given; a copy of the old file stays in .sensei/backups."""
-    for target in targets:
-        koans = koans_of(workbook, target)
-        for file in dict.fromkeys(koan.key for koan in koans):
-            mine = [koan for koan in koans if koan.key == file]
-            there = (workbook.root / file).exists()
-            saved = reset(workbook, mine[0])
-            if not there or saved is None:
-                say(words.RESET_NEW.format(path=shown(workbook.root / file)))
+    """Put koans back as they were given; a copy of the old file stays in .sensei/backups.
+
+    A whole file becomes what was given, to the letter. One koan leaves the rest of its file
+    alone; where that still cannot be read, this says so, and returns 1.
+    """
+    status = 0
+    whole = workbook.with_all_groups.book
+    for what in [_for_reset(workbook, target) for target in targets]:
+        for key in dict.fromkeys(koan.key for koan in what.koans):
+            chapter = whole.chapter(key)
+            name, path = key, shown(workbook.path(chapter))
+            if what.whole:
+                done = reset_file(workbook, chapter)
+            else:
+                name, done = what.koans[0].id, reset(workbook, what.koans[0])
+            if done.backup is None:
+                say(words.RESET_NEW.format(path=path))
                 continue
-            for koan in mine[1:]:  # the backup holds what the learner had before the first
-                reset(workbook, koan, save=False)
-            name = mine[0].id if len(mine) == 1 else file
-            say(words.RESET_DONE.format(id=name, backup=shown(saved)))
-    return 0
+            if done.trouble:
+                status = 1
+                said = {"path": path, "line": done.line, "detail": done.trouble, "file": key}
+                say(words.RESET_TROUBLE.format(id=name, **said))
+            else:
+                say(words.RESET_DONE.format(id=name))
+            say(words.RESET_BACKUP.format(backup=shown(done.backup)))
+    return status
+
+
+def _for_reset(workbook: Workbook, target: str) -> Chosen:
+    """What a target means: among the groups that are here, else in one that was deleted."""
+    try:
+        return chosen(workbook, target)
+    except WorkbookError:
+        return chosen(workbook.with_all_groups, target)
 
 
 def _head(koan: Koan) -> Text:

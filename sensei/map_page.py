@@ -12,6 +12,7 @@ from html import escape
 
 from sensei import words
 from sensei.records import Koan
+from sensei.standing import Stand
 
 # The five primitives stand in the middle of the path; the other groups stand around them.
 PRIMITIVES = {
@@ -22,14 +23,22 @@ PRIMITIVES = {
     "05_loop": "Optimizer",
 }
 
+# From afar, what has to be mended first is still to be filled.
+PLAINER: dict[Stand, str] = {"filled": "not yet", "altered": "open", "broken": "open"}
+
 
 @dataclass(frozen=True)
 class Dot:
-    """One koan on the page. ``state``: open, not yet, solved or asleep."""
+    """One koan on the page."""
 
     koan: Koan
-    state: str
+    stand: Stand
     sections: tuple[str, ...]  # of the ledger: "A 3.1"
+
+    @property
+    def state(self) -> str:
+        """The word of the legend."""
+        return PLAINER.get(self.stand, self.stand)
 
 
 def page(dots: Sequence[Dot]) -> str:
@@ -39,14 +48,14 @@ def page(dots: Sequence[Dot]) -> str:
         groups.setdefault(dot.koan.group, []).append(dot)
     core = {name: mine for name, mine in groups.items() if name in PRIMITIVES}
     around = {name: mine for name, mine in groups.items() if name not in PRIMITIVES}
-    done = sum(dot.state == "solved" for dot in dots)
+    done, awake = _done(dots)
     legend = "".join(
         f'<li><span class="dot {_css(state)}" aria-hidden="true"></span> {state}: {text}</li>'
         for state, text in words.MAP_STATES.items()
     )
     body = [
         f"<h1>{words.MAP_TITLE}</h1>",
-        f"<p>{words.MAP_DONE.format(done=done, total=len(dots))}</p>",
+        f"<p>{words.MAP_DONE.format(done=done, total=awake)}</p>",
         f'<ul class="legend">{legend}</ul>',
         _part(words.MAP_CORE, core),
     ]
@@ -60,6 +69,11 @@ def page(dots: Sequence[Dot]) -> str:
     )
 
 
+def _done(dots: Sequence[Dot]) -> tuple[int, int]:
+    """How many are solved, of how many that can be solved here."""
+    return sum(dot.state == "solved" for dot in dots), sum(dot.state != "asleep" for dot in dots)
+
+
 def _part(title: str, groups: Mapping[str, Sequence[Dot]]) -> str:
     cards = "\n".join(_group(name, dots) for name, dots in groups.items())
     return f'<h2>{title}</h2>\n<div class="groups">\n{cards}\n</div>'
@@ -67,8 +81,7 @@ def _part(title: str, groups: Mapping[str, Sequence[Dot]]) -> str:
 
 def _group(name: str, dots: Sequence[Dot]) -> str:
     """A card: the group, how far one is, and a list of its koans for each file."""
-    done = sum(dot.state == "solved" for dot in dots)
-    awake = sum(dot.state != "asleep" for dot in dots)
+    done, awake = _done(dots)
     primitive = f' <span class="primitive">{PRIMITIVES[name]}</span>' if name in PRIMITIVES else ""
     files: dict[str, list[Dot]] = {}
     for dot in dots:

@@ -160,12 +160,21 @@ def _fields(path: Path, card: ast.Call) -> dict[str, Any]:
             fields[name] = ast.literal_eval(keyword.value)
         except (ValueError, TypeError) as error:  # TypeError: a list as a key of wrong
             raise BookError(path, line, f"{name} must be a plain literal") from error
+        if twice := _twice(keyword.value):
+            raise BookError(path, twice.lineno, f"{name}: {ast.unparse(twice)} stands there twice")
         if not _is_kind(name, fields[name]):
             raise BookError(path, line, f"{name} is {FIELDS[name]}")
     for name in REQUIRED:
         if name not in fields:
             raise BookError(path, card.lineno, f"koan() needs {name}=")
     return fields
+
+
+def _twice(value: ast.expr) -> ast.expr | None:
+    """A key that a dict has already: Python would silently drop the first one."""
+    keys = [key for key in value.keys if key] if isinstance(value, ast.Dict) else []
+    texts = [ast.dump(key) for key in keys]
+    return next((key for i, key in enumerate(keys) if texts[i] in texts[:i]), None)
 
 
 def _is_kind(name: str, value: object) -> bool:

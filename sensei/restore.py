@@ -138,7 +138,9 @@ def _likely_statements(lines: Sequence[str], given: Collection[str]) -> dict[int
             if line.startswith("@"):
                 decorator = number if decorator is None else decorator
             else:
-                if not starts and QUOTES.match(line):
+                # A line of junk may stand above it, but no definition of the book.
+                above = starts.values()
+                if QUOTES.match(line) and DOCSTRING not in above and not {*given} & {*above}:
                     name = DOCSTRING
                 starts[number if decorator is None else decorator] = name
                 decorator = None

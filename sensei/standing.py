@@ -1,14 +1,50 @@
-"""What the live loop knows: how each koan stands, and which one has to be judged again. Pure."""
+"""How each koan stands: from the files alone, and as the live loop judged it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal
 
+from sensei.asleep import sleep_of
 from sensei.compare import FileReading, read_copy
-from sensei.records import Chapter
+from sensei.records import Chapter, Koan
 from sensei.verdict import DONE, Judgement
+from sensei.workbook import Workbook
+
+# Verdicts, as far as they can be told without a run; filled: only a run can tell.
+Stand = Literal["broken", "asleep", "altered", "open", "filled", "solved"]
+DONE_HERE: tuple[Stand, ...] = ("asleep", "filled", "solved")
+
+
+def how_it_stands(koan: Koan, reading: FileReading | None, solved: Collection[str]) -> Stand:
+    """How a koan stands, in the order of the verdicts.
+
+    reading: its file's; None where that is missing. solved: the ids that a run saw solved.
+    """
+    found = reading.koans.get(koan.name) if reading else None
+    if found is None or found.state in ("missing", "twice"):
+        return "broken"
+    if sleep_of(koan):
+        return "asleep"
+    if found.state == "altered" or found.state == "open":
+        return found.state
+    return "solved" if koan.id in solved else "filled"
+
+
+def stand_of_each(
+    workbook: Workbook, koans: Iterable[Koan], solved: Collection[str] = ()
+) -> Iterator[tuple[Koan, Stand]]:
+    """Koans with how they stand. A file is read when its first koan is asked for."""
+    for key, mine in groupby(koans, key=lambda koan: koan.key):
+        reading = workbook.read(workbook.book.chapter(key))
+        for koan in mine:
+            yield koan, how_it_stands(koan, reading, solved)
+
+
+# the live loop ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

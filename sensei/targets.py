@@ -1,42 +1,94 @@
-"""What a person means by a target on the command line: a koan, a file or a group."""
+"""What a person means by a target on the command line: a koan, a file, a place or a group."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from sensei import words
+from sensei.book import GROUP, Book
 from sensei.records import Koan
+from sensei.restore import split_blocks
+from sensei.standing import DONE_HERE, stand_of_each
 from sensei.state import State
 from sensei.workbook import Workbook, WorkbookError
 
+PLACE = re.compile(r"(.+\.py):(\d+)(?::\d+)?:?")  # FILE:LINE, as a card or a compiler prints it
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a target names."""
+
+    koans: list[Koan]  # in order, at least one
+    whole: bool = True  # whole files, and not a koan of one
+
 
 def koans_of(workbook: Workbook, target: str) -> list[Koan]:
-    """All koans a target names, in order. Raises WorkbookError if it names none, or two alike.
+    """All koans a target names, in order. Raises WorkbookError like :func:`chosen`."""
+    return chosen(workbook, target).koans
+
+
+def chosen(workbook: Workbook, target: str) -> Chosen:
+    """What a target names. Raises WorkbookError if that is nothing, or two koans alike.
 
     Understood: ``01_tensor``, ``01_tensor/test_01_creation.py``, a node id as pytest prints
-    it, ``test_01_creation.py`` and a bare ``test_name``; paths may lead to the workbook.
+    it, ``FILE:LINE`` as a card prints it, ``test_01_creation.py`` and a bare ``test_name``;
+    paths may lead to the workbook.
     """
     book = workbook.book
+    place = PLACE.fullmatch(target)
+    if place:
+        return Chosen([_koan_at(workbook, place[1], int(place[2]))], whole=False)
     file, _, name = target.partition("::")
-    parts = PurePath(file.replace("\\", "/")).parts
-    tail = "/".join(parts[-2:])
-    last = parts[-1].removesuffix(".py") if parts else ""
-    keys = [key for key in book.keys if tail == key or last == PurePath(key).stem]
-    if name or keys:
+    keys = _files(book, file)
+    if keys:
         koans = [k for key in keys for k in book.chapter(key).koans if not name or k.name == name]
-    elif parts[-1:] and parts[-1] in book.groups:
-        keys = [key for key in book.keys if key.startswith(parts[-1] + "/")]
-        return [koan for key in keys for koan in book.chapter(key).koans]
-    elif file in ("", ".", "koans"):
-        return list(book.koans)
+    elif not name and file in ("", ".", "koans"):
+        return Chosen(list(book.koans))
     else:
-        koans = [koan for koan in book.koans if file in (koan.name, *koan.aliases)]
+        koans = [koan for koan in book.koans if target in (koan.name, *koan.aliases)]
+        name = target
     if not koans:
         raise WorkbookError(words.UNKNOWN_TARGET.format(target=target))
-    if len({k.name for k in koans}) == 1 and len(koans) > 1:
+    if name and len(koans) > 1:
         ids = " or ".join(koan.id for koan in koans)
         raise WorkbookError(words.AMBIGUOUS_TARGET.format(target=target, ids=ids))
-    return koans
+    return Chosen(koans, whole=not name)
+
+
+def _files(book: Book, file: str) -> list[str]:
+    """The keys of the files that a path, the name of a file or a group may mean."""
+    parts = PurePath(file.replace("\\", "/")).parts
+    if not parts:
+        return []
+    last = parts[-1].removesuffix(".py")
+    if len(parts) > 1 and GROUP.match(parts[-2]):
+        key = f"{parts[-2]}/{last}.py"
+        return [key] if key in book else []
+    return [key for key in book.keys if last in (PurePath(key).stem, key.split("/")[0])]
+
+
+def _koan_at(workbook: Workbook, file: str, line: int) -> Koan:
+    """The koan that holds a line of the learner's file. The file need not be Python."""
+    for key in _files(workbook.book, file):
+        chapter = workbook.book.chapter(key)
+        try:
+            text = workbook.path(chapter).read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            continue
+        text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        end = 0
+        for block in split_blocks(text, [k.name for k in chapter.koans]):
+            end += block.text.count("\n") + 1
+            if line <= end:
+                koan = chapter.koan(block.name)
+                if koan is not None and line > 0:
+                    return koan
+                break
+        raise WorkbookError(words.NO_KOAN_THERE.format(file=key, line=line))
+    raise WorkbookError(words.UNKNOWN_TARGET.format(target=f"{file}:{line}"))
 
 
 def one_koan(workbook: Workbook, state: State, target: str | None) -> Koan:
@@ -55,13 +107,6 @@ def one_koan(workbook: Workbook, state: State, target: str | None) -> Koan:
 
 
 def first_open(workbook: Workbook, koans: list[Koan]) -> Koan | None:
-    """The first koan whose blank is open in the source, or that is missing there."""
-    return next((koan for koan in koans if source_state(workbook, koan) != "filled"), None)
-
-
-def source_state(workbook: Workbook, koan: Koan) -> str:
-    """What the learner's file says of a koan: filled, open, altered, missing or twice."""
-    reading = workbook.read(workbook.book.chapter(koan.key))
-    if reading is None or koan.name not in reading.koans:
-        return "missing"
-    return reading.koans[koan.name].state
+    """The first koan that its file does not show as filled, and that could be solved here."""
+    stands = stand_of_each(workbook, koans)
+    return next((koan for koan, stand in stands if stand not in DONE_HERE), None)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sensei import words
 from sensei.book import Book, packaged_root
 from sensei.compare import FileReading, read_copy
 from sensei.records import BLANK, Chapter, Koan
@@ -31,7 +32,11 @@ class WorkbookError(Exception):
 
 @dataclass(frozen=True)
 class Workbook:
-    """A folder of koan files and the book they come from."""
+    """A folder of koan files and the book they come from.
+
+    The book of one that :func:`find_workbook` found has the groups which the folder holds:
+    a learner may have deleted the others, and nobody then wants to be sent there.
+    """
 
     root: Path
     book: Book
@@ -45,6 +50,11 @@ class Workbook:
             return read_copy(self.path(chapter).read_bytes(), chapter)
         except FileNotFoundError:
             return None
+
+    @property
+    def with_all_groups(self) -> Workbook:
+        """The same folder, and all that it could hold."""
+        return Workbook(self.root, Book(self.book.root))
 
 
 def book_for(workbook_root: Path) -> Book:
@@ -69,8 +79,9 @@ def find_workbook(start: Path) -> Workbook:
                 continue
             book = book_for(root)
             if book.root.is_dir() and root.resolve() != book.root.resolve():
-                if any((root / group).is_dir() for group in book.groups):
-                    return Workbook(root, book)
+                held = [group for group in book.groups if (root / group).is_dir()]
+                if held:
+                    return Workbook(root, Book(book.root, held))
     raise WorkbookError(f"no koans in {start}: change to a workbook, or to the folder of koans/")
 
 
@@ -132,7 +143,10 @@ def _inline(source: str) -> str:
 
 
 def format_source(text: str, path: Path) -> str:
-    """What ``ruff format`` makes of a text. Raises WorkbookError when ruff is not installed."""
+    """What ``ruff format`` makes of a text.
+
+    Raises WorkbookError when ruff is not installed, or cannot read the text.
+    """
     try:
         done = subprocess.run(
             [sys.executable, "-m", "ruff", "format", "--stdin-filename", path, "-"],
@@ -142,6 +156,8 @@ def format_source(text: str, path: Path) -> str:
         )
     except subprocess.CalledProcessError as error:
         message = error.stderr.decode(errors="replace").strip().split("\n")[-1]
+        if message.endswith("No module named ruff"):
+            raise WorkbookError(words.NO_RUFF) from error
         raise WorkbookError(f"ruff could not format {path}: {message}") from error
     return done.stdout.decode()
 
@@ -188,20 +204,43 @@ def keep_out_of_git(root: Path) -> None:
         write(ignore, "*\n")
 
 
-def reset(workbook: Workbook, koan: Koan, save: bool = True) -> Path | None:
+@dataclass(frozen=True)
+class Reset:
+    """What became of a file that was to be as given."""
+
+    backup: Path | None  # the learner's file of before; None where there was none
+    line: int = 0
+    trouble: str = ""  # what still stands in the way, at that line
+
+
+def reset(workbook: Workbook, koan: Koan) -> Reset:
     """Put one koan back as it was given, and its imports and helpers with it.
 
-    Every other koan stays as the learner has it. Returns the backup of the old file,
-    or None where the file was missing (or was backed up just before: ``save`` is False).
+    Every other koan stays as the learner has it, and so does what the learner added. Where
+    that keeps the file from being read, nothing of it is thrown away: the trouble is told.
     """
     chapter = workbook.book.chapter(koan.key)
     path = workbook.path(chapter)
-    fresh = shipped_text(chapter, path)
     if not path.exists():
-        write(path, fresh)
-        return None
-    saved = backup(workbook.root, path) if save else None
-    old = path.read_bytes().replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
-    mine = old.decode(errors="surrogateescape")
-    write(path, with_koan(mine, fresh, koan.name, [k.name for k in chapter.koans]))
-    return saved
+        return reset_file(workbook, chapter)
+    saved = backup(workbook.root, path)
+    old = path.read_bytes().replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    mine = old.removeprefix(b"\xef\xbb\xbf").decode(errors="surrogateescape")
+    fresh = shipped_text(chapter, path)
+    text = with_koan(mine, fresh, koan.name, [k.name for k in chapter.koans])
+    write(path, text)
+    reading = read_copy(text, chapter)
+    if reading.error:
+        return Reset(saved, reading.error_line, reading.error)
+    found = reading.koans[koan.name]
+    if found.state != "open":  # something of the learner's, elsewhere in the file, gets at it
+        return Reset(saved, found.line, found.detail or found.state)
+    return Reset(saved)
+
+
+def reset_file(workbook: Workbook, chapter: Chapter) -> Reset:
+    """Write a whole file exactly as it was given, whatever it is now."""
+    path = workbook.path(chapter)
+    saved = backup(workbook.root, path) if path.exists() else None
+    write(path, shipped_text(chapter, path))
+    return Reset(saved)

@@ -165,7 +165,7 @@ CASES = [
         "one blank of two left",
         swap("x.shape[0] == 2", "x.shape[0] == __"),
         {"test_two_sides": "open"},
-        "in place of each __",
+        "Put what you believe in place of __ .",
     ),
     Case("`return` in a region", inside("return"), twos("not yet"), "leave the test before"),
     Case("`pytest.skip()` in a region", inside("pytest.skip()"), twos("not yet"), "was skipped"),

@@ -317,7 +317,7 @@ def test_check_tells_what_is_new(clone: Clone) -> None:
 
 def test_check_of_a_missing_file(clone: Clone) -> None:
     code, said = clone.run("check", "answers/01_tensor/test_09.py")
-    assert code == 1 and said.endswith("test_09.py: there is no such answers file")
+    assert code == 2 and said.endswith("test_09.py: there is no such answers file")
 
 
 # new ----------------------------------------------------------------------------------------------
@@ -378,14 +378,14 @@ def test_a_new_koan_in_a_known_file(clone: Clone) -> None:
 )
 def test_how_to_name_a_new_koan(clone: Clone, target: str) -> None:
     code, said = clone.run("new", target)
-    assert code == 1
+    assert code == 2
     assert said == f"{target}: say it as 01_tensor/test_01_creation.py::test_what_it_asks"
     assert clone.read(ANSWERS) == BOOK
 
 
 def test_a_name_is_given_once(clone: Clone) -> None:
     code, said = clone.run("new", f"{KEY}::test_upper")
-    assert code == 1 and said.endswith("has a test_upper already; choose another name")
+    assert code == 2 and said.endswith("has a test_upper already; choose another name")
     assert clone.read(ANSWERS) == BOOK
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.desk import SMALL, Desk
+from sensei.cli import _parser as koans_parser
+from tests.desk import REPO, SMALL, Desk
 
 MakeDesk = Callable[..., Desk]
 BROWSER = next(
@@ -28,6 +29,7 @@ def made(desk: MakeDesk) -> Desk:
     other = SMALL.replace("def test_", "def test_other_").replace("koan(\n", "koan(\n", 1)
     for root in ("answers", "koans"):
         (made.root / root / "01_tensor").mkdir()
+    (made.root / "koans/01_tensor/test_01_other.py").write_text("def broken(:\n")
     (made.root / "answers/01_tensor/test_01_other.py").write_text(other)
     made.solve({"test_shape": ["(2, 3)"], "test_refused": ["ValueError"]})
     made.pytest("koans")
@@ -53,6 +55,11 @@ def test_every_koan_is_there_once_and_stands_as_it_stands(made: Desk) -> None:
         "test_other_twos": "open",
     }
     assert len(found) == 8
+
+
+def test_git_does_not_see_it() -> None:
+    default = koans_parser().parse_args(["map"]).output
+    assert str(default) in (REPO / ".gitignore").read_text().split("\n")
 
 
 def test_nothing_comes_from_outside_and_no_answer_is_inside(made: Desk) -> None:

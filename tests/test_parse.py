@@ -52,6 +52,12 @@ REGION = ["# answer:", "y = 2", "# end"]
         (koan_of(BLANK, card=CARD.replace("see", "sea")), 6, "'sea'; it takes see, hint, why"),
         (koan_of(BLANK, card=CARD.replace('"s"', "s")), 6, "see must be a plain literal"),
         (koan_of(BLANK, card=CARD.replace('"3":', '["3"]:')), 6, "wrong must be a plain literal"),
+        (
+            koan_of(BLANK, card=CARD.replace('{"3":', '{"3": "r", "3":')),
+            6,
+            "wrong: '3' stands there twice",
+        ),
+        (koan_of(BLANK, card=CARD.replace("why=", 'at=["x"], why=')), 6, "at is a dict"),
         (koan_of(BLANK, card=CARD.replace('"s"', "7")), 6, "see is a dotted name in quotes"),
         (koan_of(BLANK, card=CARD.replace('"h"', "7")), 6, "hint is a text, or a list of texts"),
         (koan_of(BLANK, card=CARD.replace('"h"', '["h", 7]')), 6, "hint is a text, or a list of"),

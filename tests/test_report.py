@@ -11,7 +11,7 @@ import pytest
 
 from sensei.json_report import VERSION
 from sensei.verdict import VERDICTS
-from sensei.workbook import STATE
+from sensei.workbook import STATE, write
 from tests.desk import REPO, SMALL, Desk
 
 MakeDesk = Callable[..., Desk]
@@ -61,6 +61,32 @@ def test_no_answer_is_in_it(made: Desk) -> None:
 @pytest.mark.parametrize(("target", "count"), [("test_twos", 1), ("01_small", 4), ("", 4)])
 def test_a_target_narrows_it(made: Desk, target: str, count: int) -> None:
     assert len(report(made, *([target] if target else []))["koans"]) == count
+
+
+def test_the_koans_of_a_missing_file_are_broken(desk: MakeDesk) -> None:
+    more = SMALL.replace("def test_", "def test_more_")
+    made = desk(SMALL, test_02_more=more)
+    made.file("01_small/test_02_more.py").unlink()
+    for target in ("01_small", ""):
+        data = report(made, *([target] if target else []))
+        assert [row["id"] for row in data["koans"]] == [koan.id for koan in made.book.koans]
+        assert data["counts"]["open"] == data["counts"]["broken"] == 4
+    gone = data["koans"][-1]
+    assert "`koans reset 01_small/test_02_more.py::test_more_twos` brings" in gone["message"]
+    made.file().unlink()
+    assert report(made)["counts"]["broken"] == 8
+
+
+def test_groups_that_are_not_here_are_not_in_it(made: Desk) -> None:
+    write(made.root / "answers" / "02_more" / "test_01_more.py", SMALL)
+    assert len(report(made)["koans"]) == 4
+
+
+def test_a_koan_without_a_verdict_is_told(made: Desk) -> None:
+    (made.root / "koans" / "pytest.ini").write_text("[pytest]\naddopts = -k twos\n")
+    done = made.koans("report", "--json")
+    assert done.returncode == 1 and "3 koans got no verdict" in done.stderr
+    assert len(json.loads(done.stdout)["koans"]) == 1
 
 
 def test_nothing_is_changed_by_it(made: Desk) -> None:

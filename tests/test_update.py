@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sensei.book import Book
+from sensei.book import Book, packaged_root
 from sensei.update import Plan, plan_update
 from sensei.workbook import STATE, fill, write
 from tests.desk import REPO, SMALL, Desk
@@ -182,9 +183,30 @@ def test_update_asks_backs_up_and_tells(desk: MakeDesk) -> None:
 def test_init_wants_an_empty_folder(desk: MakeDesk) -> None:
     made = desk(SMALL)
     done = made.koans("init", "koans")
-    assert done.returncode == 1 and "not empty" in done.stderr
+    assert done.returncode == 2 and "not empty" in done.stderr
     (made.root / "file").write_text("")
-    assert made.koans("init", "file").returncode == 1
+    assert made.koans("init", "file").returncode == 2
+
+
+def test_init_of_some_groups_and_an_update_that_keeps_to_them(desk: MakeDesk) -> None:
+    made = desk(SMALL)
+    done = made.koans("init", "my", "10_deployment/")
+    assert done.returncode == 0, done.stderr
+    mine = made.root / "my"
+    assert sorted(p.name for p in mine.iterdir() if p.name[0] != ".") == [
+        "10_deployment",
+        "pytest.ini",
+    ]
+    assert f"{Book(packaged_root()).totals()['10_deployment']} koans" in done.stdout
+    shutil.rmtree(made.root / "koans")
+    shutil.rmtree(made.root / "answers")
+    assert "newest koans already" in made.koans("update").stdout
+    shutil.rmtree(mine / STATE / "book" / "09_memory")  # as if the newer book brought it
+    done = made.koans("update")
+    assert "new        09_memory/" in done.stdout and "08_torchscript" not in done.stdout
+    done = made.koans("init", "other", "11_nothing")
+    assert done.returncode == 2 and "There are: 01_tensor" in done.stderr
+    assert not (made.root / "other").exists()
 
 
 @pytest.mark.timeout(300)
@@ -211,6 +233,6 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
     assert " open" in first.stdout and "broken" not in first.stdout
     hint = made.run("-m", "sensei", "hint", env=env)
     assert hint.returncode == 0 and "1 of " in hint.stdout
-    assert made.run("-m", "sensei", "init", "my", env=env).returncode == 1
+    assert made.run("-m", "sensei", "init", "my", env=env).returncode == 2
     where = made.run("-c", "import sensei; print(sensei.__file__)", env=env).stdout
     assert str(tmp_path) in where

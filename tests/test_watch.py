@@ -274,7 +274,7 @@ def test_without_a_terminal_it_prints_line_by_line(desk: MakeDesk) -> None:
 
 def test_watch_of_an_unknown_target(desk: MakeDesk) -> None:
     done = desk(SMALL).koans("watch", "nowhere")
-    assert done.returncode == 1 and "koans list" in done.stderr
+    assert done.returncode == 2 and "koans list" in done.stderr
 
 
 @pytest.mark.timeout(300)

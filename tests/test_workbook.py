@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from sensei.records import Chapter
 from sensei.restore import split_blocks, with_koan
 from sensei.trees import dump, expression
 from sensei.workbook import (
+    Reset,
     Workbook,
     WorkbookError,
     backup,
@@ -305,6 +307,12 @@ def test_reset_of_a_file_that_is_not_python(
     assert not whole or states(chapter, back) == "fof"
 
 
+@pytest.mark.parametrize("junk", ["def broken(:", "x = (", "<<<<<<< HEAD", "hello, world ("])
+def test_junk_at_the_top_doubles_nothing(chapter: Chapter, junk: str) -> None:
+    text = f"{junk}\n{solved(chapter)}"
+    assert put_back(chapter, text, "test_b") == f"{junk}\n{solved(chapter, 'ac')}"
+
+
 def test_a_file_broken_elsewhere_keeps_that_koan(chapter: Chapter) -> None:
     text = solved(chapter).replace("assert SIZE == 3", "assert SIZE == (3").replace("== 1", "== 7")
     back = put_back(chapter, text, "test_b")
@@ -396,16 +404,25 @@ def test_reset_on_disk(workbook: Workbook) -> None:
     path = workbook.path(book)
     koan = book.koans[1]
     assert workbook.read(book) is None
-    assert reset(workbook, koan) is None
+    assert reset(workbook, koan) == Reset(None)
     assert path.read_text() == format_source(book.template, path)
     mine = b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n").replace(b"A 1", b"\xff")
     path.write_bytes(mine.replace(b"y = os", b"y = 2").replace(b'["a"] == __', b'["a"] == 2'))
-    saved = reset(workbook, koan)
-    assert (
+    done = reset(workbook, koan)
+    saved = done.backup
+    assert not done.trouble and (
         saved and saved.read_bytes().startswith(b"\xef\xbb\xbf") and b"== 2" in saved.read_bytes()
     )
     reading = workbook.read(book)
     assert reading and [r.state for r in reading.koans.values()] == ["open", "open", "filled"]
+
+
+def test_line_ends_of_an_old_mac(workbook: Workbook) -> None:
+    (book,) = workbook.book.chapters
+    write(workbook.path(book), solved(book).replace("\n", "\r"))
+    assert not reset(workbook, book.koans[1]).trouble
+    reading = workbook.read(book)
+    assert reading and [r.state[0] for r in reading.koans.values()] == ["f", "o", "f"]
 
 
 def test_a_backup_never_overwrites(workbook: Workbook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,6 +457,17 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert [path.name for path in file.parent.iterdir()] == ["test_01.py"]
 
 
+def test_without_ruff_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "$@"\n')  # no site-packages
+    bare.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bare))
+    with pytest.raises(WorkbookError, match=r"pip install -r requirements\.txt"):
+        format_source("x = 1\n", Path("koans/test_x.py"))
+
+
 def test_a_text_that_ruff_cannot_format() -> None:
     with pytest.raises(WorkbookError, match=r"ruff could not format koans/test_x\.py: .+"):
         format_source("x = (\n", Path("koans/test_x.py"))
@@ -452,5 +480,8 @@ def test_finding_a_workbook(workbook: Workbook, tmp_path: Path) -> None:
     group.mkdir()
     for start in (tmp_path, workbook.root, group):
         assert find_workbook(start).root == workbook.root
+    write(tmp_path / "answers" / "02_more" / "test_01_more.py", BOOK)
+    assert find_workbook(tmp_path).book.groups == ("01_small",), "the other one is not here"
+    assert find_workbook(tmp_path).with_all_groups.book.groups == ("01_small", "02_more")
     (tmp_path / "link").symlink_to(workbook.root, target_is_directory=True)
     assert book_for(tmp_path / "link").root == tmp_path / "answers"

@@ -70,6 +70,16 @@ def test_five_neighbours():
             "['large', 'small', 'nearly one']",
         ): "eps is the room around 1. Compare it with 2**-9, and 2**-40 with the smallest number.",
     },
+    at={
+        "kept(torch.float16)": (
+            "This line is about float16 alone. How far does it reach, up and down? How fine is "
+            "it, near 515 and near 1?"
+        ),
+        "kept(torch.bfloat16)": (
+            "float16 is right. The same four numbers now meet bfloat16, which uses its 16 bits "
+            "in another way."
+        ),
+    },
 )
 def test_far_or_fine():
     """Four numbers go through float16, then through bfloat16.
@@ -106,6 +116,11 @@ def test_far_or_fine():
         ("16", "'inf'"): "Infinity minus 1 is that. Minus infinity itself, nobody can say.",
     },
     right=[("16.0", "'nan'")],
+    at={
+        "str((over - over).item())": (
+            "Your number is right, so `over` is infinite now. What can be said of it minus itself?"
+        ),
+    },
 )
 def test_a_drop_too_many():
     """Pour whole numbers onto the largest float16. Which is the first that makes it overflow?
@@ -182,6 +197,12 @@ def test_a_guard_against_zero():
         ),
         ("[2048.0, 3000.0]", "['65504.0', '1.0']"): "Floats do not stop at their largest number.",
     },
+    at={
+        "str(many.sum().item())": (
+            "The 3000 ones are right. With 70000, both add well inside. Then each result is "
+            "stored as a float16: does it fit?"
+        ),
+    },
 )
 def test_many_ones():
     """Add 3000 ones in float16, with a loop and with sum(). What does each say?
@@ -221,6 +242,12 @@ def test_many_ones():
         ),
         ("TypeError", "['double']"): (
             "The widest is safe. A bfloat16 is shorter than you think: half of which float?"
+        ),
+    },
+    at={
+        "arrays[name].equal(x)": (
+            "The exception is right. Now the detours: all three numbers must come back "
+            "unchanged. Which of the four dtypes can hold all of them?"
         ),
     },
 )
@@ -287,6 +314,20 @@ def test_a_float_that_numpy_does_not_know():
         "lowest = torch.tensor(torch.finfo(scores.dtype).min, dtype=scores.dtype)\n"
         "return scores.masked_fill(hidden, lowest)",
     ],
+    at={
+        "weights.dtype is dtype": (
+            "The scores come in with one dtype, and leave `mask` with another. It should stay "
+            "what it was."
+        ),
+        "weights[0].tolist()": (
+            "The dtype is right. In the first row the hidden word should get nothing, even "
+            "beside very low scores. Print the row after masking."
+        ),
+        "weights[1].isfinite()": (
+            "The first row is right. In the second one all words are hidden, and its softmax "
+            "is not finite. Print that row before softmax."
+        ),
+    },
 )
 def test_a_score_below_all_others():
     """Hidden words get a very low score, so that softmax leaves them nothing.
@@ -345,6 +386,15 @@ def test_a_score_below_all_others():
         "(loss * 2.0**14).backward()\nreturn w.grad / 2.0**14",
         "(grad,) = torch.autograd.grad(loss, w, torch.tensor(2.0**16))\nreturn grad / 2.0**16",
     ],
+    at={
+        "grad.dtype is torch.float32": (
+            "`gradient` should return a float32 tensor, of the same dtype as w."
+        ),
+        "torch.allclose(grad": (
+            "The dtype is right, the values are not. Print them: is one of them zero, "
+            "infinite, or of another size than wanted?"
+        ),
+    },
 )
 def test_carry_a_gradient_through_half():
     """On its way to w, each gradient passes a float16, and the small ones arrive as zero.

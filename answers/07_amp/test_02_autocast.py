@@ -96,6 +96,14 @@ def test_which_results_are_small():
             "One of these cannot lose a digit. It need not be on any list."
         ),
     },
+    at={
+        'widened("cpu")': (
+            "This line asks the CPU alone, and its list is short. The docs of torch.amp have it."
+        ),
+        'widened("cuda")': (
+            "The CPU is right. cuda has a list of its own, and it is not the same one."
+        ),
+    },
 )
 def test_one_list_for_each_device():
     """Some operations widen a bfloat16 input to float32. Which ones: on the CPU, then on cuda?
@@ -152,6 +160,12 @@ def test_one_list_for_each_device():
             "[torch.float, torch.bfloat16, torch.float]",
         )
     ],
+    at={
+        "g.dtype for g in gradients": (
+            "The weight and y are right. Now their gradients, and that of x: which tensor does "
+            "each of them belong to?"
+        ),
+    },
 )
 def test_dtypes_on_the_way_back():
     """The forward pass is in the block, the backward pass is not.
@@ -302,6 +316,20 @@ def test_a_device_in_the_wrong_form():
         "with torch.autocast(x.device.type, dtype=torch.bfloat16):\n    return layer(x)",
         "with torch.autocast('cpu'):\n    return layer(x)",
     ],
+    at={
+        "[y.dtype, y.item(), y.requires_grad]": (
+            "This line looks at dtype, value and history of y. All three fit only if the layer "
+            "itself works in bfloat16."
+        ),
+        "layer.weight.dtype is": (
+            "y is right. But the weight has another dtype than before. Only the work should be "
+            "done in bfloat16."
+        ),
+        "len(told) == 0": (
+            "Result and weight are right. But PyTorch has something to say: print "
+            "told[0].message, and read what it proposes."
+        ),
+    },
 )
 def test_a_block_from_an_old_tutorial():
     """This block was written for a GPU, long ago. Here all is on the CPU. Repair the marked lines.
@@ -369,6 +397,20 @@ def test_a_block_from_an_old_tutorial():
         "with torch.autocast(logits.device.type, enabled=False):\n"
         "    return F.binary_cross_entropy(logits.float().sigmoid(), target)",
     ],
+    at={
+        "loss.item() == pytest.approx": (
+            "This line looks at the size of the loss: sure and wrong, then unsure, then right. "
+            "Print your loss beside each logit."
+        ),
+        "weight.grad.item()": (
+            "The size of the loss is right. But its push on the weight is not: it should be "
+            "the sigmoid minus the goal."
+        ),
+        "loss_of(half": (
+            "On the CPU all is right. On cuda your loss should come out as float32, and it "
+            "does not."
+        ),
+    },
 )
 def test_very_sure_and_wrong():
     """The model is very sure, and wrong. Its cross entropy should be near the size of the logit,
@@ -434,6 +476,19 @@ def test_very_sure_and_wrong():
         "optimizer.zero_grad()\nwith torch.autocast('cpu', dtype=torch.bfloat16):\n"
         "    out = model(x)\nF.mse_loss(out.float(), y).backward()\noptimizer.step()",
     ],
+    at={
+        "[outs, inside]": (
+            "`outs` has the dtypes that leave the layer. `inside` says whether autocast was on "
+            "in backward. Print both."
+        ),
+        "model.weight.dtype is x.dtype": (
+            "Forward and backward run as they should. But the weight itself has another dtype now."
+        ),
+        "torch.allclose(model.weight": (
+            "Each part runs in the right precision. But the weights do not arrive. Does your "
+            "step do all that a training step does?"
+        ),
+    },
 )
 def test_a_step_without_a_scaler():
     """Some say that autocast needs a GradScaler. Write one training step without one.

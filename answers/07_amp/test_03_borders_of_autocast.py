@@ -278,6 +278,12 @@ def test_twenty_small_steps():
             "        torch.clear_autocast_cache()"
         ),
     ],
+    at={
+        "[seen, layer.weight.dtype]": (
+            "The losses are right now. But the layer should still work in bfloat16, and its "
+            "weight stay float32. Print `seen`."
+        ),
+    },
 )
 def test_a_loop_that_stands_still():
     """The weight moves, and the loss does not. Repair the marked lines.
@@ -392,6 +398,16 @@ def test_a_loop_that_stands_still():
             "        return grad.to(w.dtype) @ w.T, x.T @ grad.to(x.dtype)"
         ),
     ],
+    at={
+        "[type(y.grad_fn).__name__, y.dtype]": (
+            "This looks at the node's name and at the product's dtype: small in a block, "
+            "float32 without one. Print both, in both rounds."
+        ),
+        "[x.grad.tolist(), w.grad.tolist()]": (
+            "The product is right, and backward runs. But a gradient is missing or has the "
+            "wrong numbers. Print what backward works with."
+        ),
+    },
 )
 def test_a_function_that_crosses_the_border():
     """This Function works, until its forward runs in a block. Repair the class.
@@ -463,12 +479,6 @@ def test_a_function_that_crosses_the_border():
         ),
         (
             "with torch.autocast('cpu', enabled=False):\n"
-            "    def island(*inputs):\n"
-            "        return work(*(t.float() for t in inputs))\n"
-            "    return island"
-        ): "The switch is off while the function is made. It counts when it is called.",
-        (
-            "with torch.autocast('cpu', enabled=False):\n"
             "    return lambda *inputs: work(*(t.float() for t in inputs))"
         ): "The switch is off while the function is made. It counts when it is called.",
         "def island(*inputs):\n    return work(*(t.float() for t in inputs))\nreturn island": (
@@ -514,6 +524,31 @@ def test_a_function_that_crosses_the_border():
             "return island"
         ),
     ],
+    at={
+        "sums = [product(x, ones)": (
+            "Here your two functions are called, with two inputs and with three, of several "
+            "dtypes. `careful` must return a function for all of it."
+        ),
+        "(ones @ ones.T).dtype": (
+            "After your functions, the block around the call is not as it was before. What is "
+            "switched must be switched back."
+        ),
+        "t.dtype for t in sums": (
+            "The block around is fine. But not every result is float32. Print the dtypes: in "
+            "which rounds does it happen?"
+        ),
+        "t.item() for t in sums": (
+            "The dtypes are right, the numbers are not: they need more digits than a small "
+            "float has. Where are these lost?"
+        ),
+        "t.requires_grad for t in sums": (
+            "The numbers are right. But a result has no history, so no gradient can go back to x."
+        ),
+        "seen == {torch.float32}": (
+            "The results are right. `seen` notes the dtypes inside the work, and they are not "
+            "float32 alone."
+        ),
+    },
 )
 def test_write_an_island_of_float32():
     """Write the body of `careful`: it returns a function that does the same work, in float32.

@@ -97,6 +97,11 @@ def test_a_gradient_before_and_after_the_step():
         ),
     },
     right=[("AssertionError", "2")],
+    at={
+        "weight.item() ==": (
+            "The exception is right. Now the weight: how far did step() come before it complained?"
+        ),
+    },
 )
 def test_the_loss_that_was_never_scaled():
     """The very first step, and scale() was forgotten. Which exception does step() raise, and

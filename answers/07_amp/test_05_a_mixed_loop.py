@@ -105,6 +105,20 @@ def test_the_very_first_step():
         "norm = clip_grad_norm_(weight, max_norm=1)\n"
         "scaler.step(optimizer)",
     ],
+    at={
+        "scaler.update()": (
+            "update() wants to know whether the gradients were finite. In this round the "
+            "scaler has checked none."
+        ),
+        "assert path ==": (
+            "The weight goes another way. A gradient longer than 1 is cut to 1, a short one "
+            "stays, an infinite one makes no step."
+        ),
+        "scaler.get_scale() == 32768.0": (
+            "The path is right. But the scale should have come down once, after the infinite "
+            "gradient."
+        ),
+    },
 )
 def test_steps_that_hardly_move():
     """No step may be longer than 1. These are far too short: the weight hardly moves.
@@ -576,6 +590,20 @@ def test_a_slope_too_small_for_half():
         "scaler.update()\n"
         "optimizer.zero_grad(set_to_none=True)",
     ],
+    at={
+        "assert seen ==": (
+            "`seen` notes the dtype that leaves the net, then whether autocast was on in "
+            "backward. Print it."
+        ),
+        "torch.testing.assert_close(": (
+            "Forward and backward run as they should. But the net should move as in float32, "
+            "and not at all at an overflow. Which batch fails?"
+        ),
+        "scaler.get_scale() == 512.0": (
+            "The net moves as it should. But the scale should have come down once, at the "
+            "batch that overflows."
+        ),
+    },
 )
 def test_write_a_mixed_step():
     """Write one step with float16 autocast on the CPU, mse_loss, and a gradient of norm 1 at most.

@@ -169,6 +169,12 @@ def test_a_longer_vector():
         ("[5.0, 10.0, 15.0]", "4"): "A recorded number does not grow.",
         ("[0.0, 0.0, 0.0]", "0"): "trace does run your function, with the example.",
     },
+    at={
+        "len(calls) ==": (
+            "The results are right, so you know what the trace holds. And how often has Python "
+            "run the function?"
+        ),
+    },
 )
 def test_a_counter_in_a_trace():
     """The function counts its calls, and multiplies by the count. It is traced, without a check.

@@ -123,6 +123,12 @@ class Parts(nn.Module):
         "def grow(x, times: int = 1):\n    return x * times",
         "def grow(x, times: 'int'):\n    return x * times",
     ],
+    at={
+        "torch.jit.script(grow)": (
+            "script refuses your function, before anybody calls it. Read its message: it shows "
+            "the place, and what it does not understand there."
+        ),
+    },
 )
 def test_what_a_bare_name_means():
     """In Python this works with any whole number. Scripted, it fails when it is called.
@@ -304,6 +310,12 @@ def test_a_function_out_of_thin_air():
             "The marked method calls another one. script follows."
         ),
     },
+    at={
+        "hasattr(loaded, n)": (
+            "The scripted module is right. Now the file, which knows no Python: what of all "
+            "this can go into it?"
+        ),
+    },
 )
 def test_which_methods_came_along():
     """The class `Parts` stands at the head of this file. It is scripted, saved and loaded again.
@@ -354,6 +366,20 @@ def test_which_methods_came_along():
         "for layer in self.layers:\n    if depth > 0:\n        x = layer(x)\n    depth -= 1\n"
         "return x",
     ],
+    at={
+        "torch.jit.script(model)": (
+            "script refuses this forward, and its message shows a line. What in that line can "
+            "it not know, or not do, beforehand?"
+        ),
+        "scripted(start, depth)": (
+            "script takes your forward. But x does not go through the first `depth` layers "
+            "only. Print the result for depth 0, 1 and 2."
+        ),
+        "scripted(start, size)": (
+            "Each smaller depth is right. Here `depth` is the number of layers, so x should go "
+            "through all of them."
+        ),
+    },
 )
 def test_only_the_first_layers():
     """Write forward: x goes through the first `depth` layers, and the class can be scripted.
@@ -485,6 +511,12 @@ def test_only_the_first_layers():
         "        diary.append('halved')\n"
         "    return torch.where(x.sum() < 0, torch.zeros_like(x), x), diary",
     ],
+    at={
+        "assert (y.tolist(), notes)": (
+            "It compiles, and it goes through a file. But the results are not those of the old "
+            "forward. Print y and notes."
+        ),
+    },
 )
 def test_what_python_does_not_mind():
     """Good Python, and script refuses it, for three reasons. Repair forward: the same results, and

@@ -328,6 +328,18 @@ def test_a_name_that_changes_on_the_way():
         "    labels = archive.read(name).decode().split(',')\n"
         "file.seek(0)\nreturn torch.jit.load(file), labels",
     ],
+    at={
+        "loaded, found = unpack": (
+            "`unpack` should return two things: the model, then its labels."
+        ),
+        "loaded(torch.tensor(-1.0))": (
+            "The first thing that `unpack` returns should be the model, ready to be called."
+        ),
+        "isinstance(loaded, torch.jit.ScriptModule)": (
+            "The model computes well. It must come from the file, and `found` must be its own "
+            "list of labels. Print both."
+        ),
+    },
 )
 def test_labels_in_the_same_file():
     """`pack` saves a model and its labels in one file. Write `unpack`: give back both, the labels
@@ -397,6 +409,23 @@ def test_labels_in_the_same_file():
         "\n"
         "torch.jit.save(torch.jit.trace(Counted(), torch.ones(3)), file)",
     ],
+    at={
+        "torch.jit.load(file, map_location=device)": (
+            "What lies in the file cannot be loaded as a TorchScript program for this device. "
+            "What have you written into it?"
+        ),
+        "loaded.weight.device.type": (
+            "The file can be loaded. But map_location should find the weight as a parameter, "
+            "and move it."
+        ),
+        "(y.device.type, tuple(y.shape))": (
+            "The call works now. But its result has another device or another length than the "
+            "input."
+        ),
+        "y.tolist() ==": (
+            "Device and length are right. But the numbers are not those of this model."
+        ),
+    },
 )
 def test_a_file_for_another_device():
     """The file is loaded for another device (`meta` plays its part), and the call fails.

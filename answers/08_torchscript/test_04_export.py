@@ -237,6 +237,16 @@ def test_a_program_for_any_batch():
         "return torch.cond(pred=positive, true_fn=torch.exp, false_fn=lambda t: t - 1, "
         "operands=(x,))",
     ],
+    at={
+        "torch.allclose(program.module()(x), expected)": (
+            "The export went through. But the program should be right for both inputs. What "
+            "does it give for each?"
+        ),
+        '"aten.exp." not in': (
+            "The numbers are right, both ways. But exp stands in the main graph, so it is "
+            "computed at every call."
+        ),
+    },
 )
 def test_an_if_that_a_graph_can_hold():
     """Write forward: x.exp() when the sum of x is positive, else x - 1.
@@ -414,6 +424,15 @@ def test_exchange_a_part():
         "    model.train(was)\n"
         "torch.export.save(program, file)",
     ],
+    at={
+        "part.training for part": (
+            "After `ship` the model, or a part of it, is not in training mode any more."
+        ),
+        "torch.export.load(file)": (
+            "The model goes on training. Now the loaded program gets 7 rows instead of 4, and "
+            "must answer as the model does in use."
+        ),
+    },
 )
 def test_ship_it():
     """Write `ship`: it exports the model for use, not for training, for any batch, and saves the

@@ -318,6 +318,20 @@ def test_which_calls_are_compiled():
         "for batch in batches:\n"
         "    torch._dynamo.maybe_mark_dynamic(batch, 0)",
     ],
+    at={
+        "cost([torch.ones(size, 3)": (
+            "Only the batch size varies here, so there should be exactly one graph. With which "
+            "size does the count change?"
+        ),
+        "cost([torch.ones(size, features)": (
+            "One graph for all batch sizes: that holds. Here the features vary as well, and "
+            "each number of them wants its own graph."
+        ),
+        "cost([torch.ones(size, 8)": (
+            "The first two counts are right. Here the features are the same again, and one "
+            "graph should serve both sizes."
+        ),
+    },
 )
 def test_only_the_batch_may_vary():
     """Batches differ in size; the number of features is part of the program.

@@ -209,6 +209,12 @@ def test_a_chain_of_sums():
             "['weight']",
         ): "No number of the bias is needed for backward, but it wants a gradient.",
     },
+    at={
+        "left(nullcontext())": (
+            "The first list is right. This prediction has a history. Walk from its grad_fn to "
+            "the ends: what sits there?"
+        ),
+    },
 )
 def test_a_prediction_in_the_log():
     """The log keeps a prediction, and the net is deleted. What is still in memory?
@@ -258,6 +264,16 @@ def test_a_prediction_in_the_log():
             "A list of Python floats has no view into a tensor's memory."
         ),
     },
+    at={
+        "assert graph ==": (
+            "This line asks for the graph only: which entries have a grad_fn? Shared memory "
+            "comes later."
+        ),
+        "assert memory ==": (
+            "The graph is right. Now the memory: which entries have no numbers of their own, "
+            "but read those of pred?"
+        ),
+    },
 )
 def test_six_ways_to_log_a_prediction():
     """Six ways to write a prediction down. Which entries are still part of its graph?
@@ -296,6 +312,12 @@ def test_six_ways_to_log_a_prediction():
         ),
         ("[400, 400, 400]", "3.0"): "A gradient that is there is not replaced.",
         ("[100, 100, 100]", "9.0"): "One hundred numbers: but how many bytes for each?",
+    },
+    at={
+        "weight.grad[0].item()": (
+            "The bytes are right. Now the number: what does a backward do with a gradient that "
+            "is there already?"
+        ),
     },
 )
 def test_three_gradients_that_nobody_clears():
@@ -351,6 +373,16 @@ def test_three_gradients_that_nobody_clears():
         "slope = torch.autograd.grad(loss, x, create_graph=True)[0]",
         "slope = torch.func.grad(lambda point: f(point).sum())(x)",
     ],
+    at={
+        "torch.autograd.grad(slope.sum(), x)": (
+            "Here the slope is differentiated once more. For this it needs a graph of its own "
+            "that leads back to x."
+        ),
+        "torch.testing.assert_close(curve": (
+            "The slope can be differentiated, but the result is not the slope of the slope of "
+            "f. Print `slope`."
+        ),
+    },
 )
 def test_a_slope_that_keeps_its_point():
     """We need the slope of a slope. The numbers are right, but x never dies, not even when the
@@ -516,6 +548,17 @@ def test_hooks_that_are_hung_up_again():
         "    except torch.OutOfMemoryError:\n"
         "        continue",
     ],
+    at={
+        "raise torch.OutOfMemoryError": (
+            "There is no room for this batch, and its error goes all the way out. It should be "
+            "caught, and the half tried."
+        ),
+        "room=3": (
+            "Here only the half fits: after the whole batch has failed, `careful` should "
+            "return what the half gives."
+        ),
+        "room=6": ("Here the whole batch fits, so its result should be returned."),
+    },
 )
 def test_try_again_with_half():
     """There is no room for the whole batch, so the half is tried. But what the first try has
@@ -660,6 +703,19 @@ def test_what_a_reader_writes():
         "    letters, lengths = packed\n"
         "    return bytes(letters.split(lengths.tolist())[i].tolist()).decode()",
     ],
+    at={
+        "type(part) for part in packed": (
+            "`pack` should return a tuple, and all that is in it should be tensors."
+        ),
+        "word_at(packed, i) for i": (
+            "These are tensors. But a word does not come out as it went in. Look at the empty "
+            "word, and at Ü and 鳥."
+        ),
+        "assert size <=": (
+            "Each word comes back. But the tensors hold more bytes than they may. Print how "
+            "many each of them has."
+        ),
+    },
 )
 def test_words_without_objects():
     """Write `pack` and `word_at`. pack puts a list of words into a tuple of tensors; word_at
@@ -749,6 +805,34 @@ def test_words_without_objects():
         "            failed += [error]\n"
         "return means, failed",
     ],
+    at={
+        "raise ValueError(": (
+            "A batch fails here, on purpose. The evaluation should note it, and go on with the "
+            "next one."
+        ),
+        "means, failed = evaluate": (
+            "`evaluate` should return two lists: the means, and the errors."
+        ),
+        "float(mean) for mean in means": (
+            "The first list should hold one mean for each batch that went well, in order. Print it."
+        ),
+        "repr(error) for error in failed": (
+            "The means are right. The second list should hold the ValueError of each batch "
+            "that failed."
+        ),
+        'getattr(mean, "grad_fn", None)': (
+            "Both lists have the right content. But a mean has a graph, and a graph keeps what "
+            "it needs."
+        ),
+        "len(list(stopped)) == 0": (
+            "The means are clean. But a batch that failed is still in memory: what does an "
+            "exception carry along?"
+        ),
+        "len(list(passed)) == 0": (
+            "The batches that failed are gone. But one that went well is still in memory. "
+            "Which of your results leads to it?"
+        ),
+    },
 )
 def test_write_an_evaluation_that_lets_go():
     """Write `evaluate`. It returns two lists: the mean of net(x) for each batch x, and the

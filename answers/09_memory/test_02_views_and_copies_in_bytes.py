@@ -257,6 +257,22 @@ def test_four_cures():
         "large = t.untyped_storage().nbytes() > t.nbytes\n"
         "return torch.empty(t.shape, dtype=t.dtype).copy_(t) if large else t",
     ],
+    at={
+        "torch.equal(a, b)": (
+            "Each of the five results should show the same numbers as what went in."
+        ),
+        "assert held ==": (
+            "The numbers are right, the bytes are not. Print `held`: first rows, a column, the "
+            "table, the table turned, the wide one."
+        ),
+        "results[i].data_ptr() for i in (2, 3)": (
+            "The bytes are right. But the table, or the turned one, lies at a new place, and "
+            "that saved nothing."
+        ),
+        "results[4].data_ptr()": (
+            "Nearly: only the wide one is left. It lies at a new place, and that saved nothing."
+        ),
+    },
 )
 def test_keep_as_little_as_possible():
     """`trimmed` returns the same numbers and keeps as few bytes as it can. It should clone only
@@ -308,6 +324,12 @@ def test_keep_as_little_as_possible():
         "rows = torch.tensor(table[:count].tolist())",
         "rows = torch.cat([table[:count]])",
     ],
+    at={
+        "torch.equal(loaded": (
+            "The file is small now. But what comes back should be a tensor, with just the "
+            "first rows of the table."
+        ),
+    },
 )
 def test_a_small_piece_in_a_large_file():
     """We save a few rows. The file is as large as the whole table, and so is what comes back.
@@ -482,6 +504,16 @@ def test_the_order_of_detach_and_cpu():
         "doubled = torch.mul(x, 2)",
         "buffer = x * 2\ndoubled = buffer",
     ],
+    at={
+        "w.grad.tolist() == wanted": (
+            "backward runs now. But the gradient is wrong: it should see the numbers of every "
+            "step, as they were then."
+        ),
+        "buffer._version == 0": (
+            "The gradient is right. But a step still writes into the buffer, and it should "
+            "stay untouched."
+        ),
+    },
 )
 def test_one_buffer_for_all_steps():
     """To save memory, each step writes into one buffer, and backward fails. Repair the marked
@@ -556,6 +588,27 @@ def test_one_buffer_for_all_steps():
         "return sum({t.storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}"
         ".values())",
     ],
+    at={
+        "bytes_held([table, other])": (
+            "Two tensors, each with memory of its own: this is a plain sum, in bytes."
+        ),
+        "table.view(-1)": (
+            "Separate tensors are right. These five all look at one piece of memory, and some "
+            "see only a part of it."
+        ),
+        "table.clone(), torch.zeros(0)": (
+            "Views of one table are right. Here are rows of two tables, a copy, and an empty "
+            "tensor. What is behind each?"
+        ),
+        "table.half()": (
+            "Here is a wide view of few numbers, and a table in another dtype. Count what is "
+            "there, not what you see."
+        ),
+        "tied.state_dict().values()": (
+            "Plain tensors are right. In this state_dict two names lead to one weight. Does "
+            "your count see that?"
+        ),
+    },
 )
 def test_count_the_bytes_that_are_held():
     """Write `bytes_held`: how many bytes do these tensors keep in memory, all together?

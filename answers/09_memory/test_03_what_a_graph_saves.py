@@ -501,6 +501,20 @@ def test_how_many_gradients_are_made():
         "loss = model(batch).sum()\n"
         "loss.backward()",
     ],
+    at={
+        "model.bias.grad[0].item()": (
+            "This line reads the gradient of the round, and so does step() before it. After "
+            "your lines there is none."
+        ),
+        "assert slopes ==": (
+            "Each round should end with the gradient of its own batch, and of no other. Print "
+            "`slopes`."
+        ),
+        "assert found ==": (
+            "The gradients are right. But old ones still exist when a forward pass begins. "
+            "Print `found`: in which rounds?"
+        ),
+    },
 )
 def test_old_gradients_during_the_forward():
     """The hook notes how many bytes of gradients exist when a forward pass begins.
@@ -563,6 +577,18 @@ def test_old_gradients_during_the_forward():
         "return (x > 0) * x",
         "mask = x.detach() > 0\nreturn mask * x",
     ],
+    at={
+        "torch.autograd.grad(y.sum(), x)": (
+            "The gradient of the gate is asked for here, but no way leads from y back to x."
+        ),
+        "torch.testing.assert_close(y,": (
+            "The result is not that of the old gate: positive numbers pass, all others become 0."
+        ),
+        "torch.testing.assert_close(slope,": (
+            "The result is right, the gradient is not: it should be 1 where a number passes, "
+            "and 0 elsewhere."
+        ),
+    },
 )
 def test_one_byte_for_each_number():
     """This gate keeps four bytes for each number that passes. Repair the marked line so that one
@@ -639,6 +665,24 @@ def test_one_byte_for_each_number():
         "    x = checkpoint(segment, start, x, use_reentrant=False)\n"
         "return x",
     ],
+    at={
+        "len(watch.seen) == 6": (
+            "During your run each of the six layers should run exactly once. Is one left out, "
+            "or run again?"
+        ),
+        "watch.alive() ==": (
+            "Each layer ran once. But in memory there should be one result for each segment. "
+            "Print watch.alive()."
+        ),
+        "y.sum().backward()": (
+            "The memory is right, but backward fails. What does it run again, and is that the "
+            "same as before?"
+        ),
+        "torch.testing.assert_close(x.grad, plain)": (
+            "The memory is right, the gradient is not. A segment runs again in backward: does "
+            "it do the same there?"
+        ),
+    },
 )
 def test_write_a_checkpointed_stack():
     """Write `run`: the layers of the net one after the other, in segments of `size` layers, each
@@ -708,6 +752,24 @@ def test_write_a_checkpointed_stack():
         "        kept[storage.data_ptr()] = storage.nbytes()\n"
         "return sum(kept.values())",
     ],
+    at={
+        "assert found ==": (
+            "Print `found` and `hidden`. Do you count something twice, or something that was "
+            "there before? Or do you miss a piece?"
+        ),
+        "activations(nn.Sequential(first, nn.ReLU(), last), x) == 0": (
+            "With gradients the four nets are right. Under no_grad nothing is kept, but your "
+            "meter finds something."
+        ),
+        "activations(model, x) > hidden": (
+            "All nets before are right. This one has a Dropout in training mode, and it keeps "
+            "a mask. Does your meter see it?"
+        ),
+        "assert model.training": (
+            "All counts are right. But the model has another mode than before. A meter should "
+            "leave things as they are."
+        ),
+    },
 )
 def test_write_a_meter_for_activations():
     """Write `activations`: how many bytes does model(x) keep for backward, beside x and the

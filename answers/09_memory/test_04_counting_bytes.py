@@ -339,6 +339,12 @@ def test_will_it_fit():
             "The system said no, but PyTorch reports it in its own way."
         ),
     },
+    at={
+        "assert on_gpu ==": (
+            "The CPU's error is right. Now the error of a full GPU: print "
+            "torch.OutOfMemoryError.__mro__. Which of the four are in it?"
+        ),
+    },
 )
 def test_an_exbibyte_please():
     """On "meta" you can have a tensor of an exbibyte. The CPU refuses, with some error.
@@ -420,6 +426,15 @@ def test_questions_without_numbers():
         'model = Tied(words).to("meta")\nmodel.head.weight = model.embedding.weight',
         "with torch.device('meta'):\n    model = Tied(words=words)",
     ],
+    at={
+        "parameter.is_meta for parameter": (
+            "A parameter of your model is not on meta, so it takes memory."
+        ),
+        "[size(10), size(100)]": (
+            "All is on meta. But the count is not right: how many different parameters has "
+            "your model, and is that what Tied says?"
+        ),
+    },
 )
 def test_two_layers_share_a_weight():
     """A model whose two layers share one weight is counted on "meta", and the count is twice too
@@ -502,6 +517,19 @@ def test_two_layers_share_a_weight():
         "    parameter.grad = None\n"
         "    optimizer.state[parameter] = {}",
     ],
+    at={
+        "len(states) == 4": (
+            "What Adam knows of the head is not all there any more. Only what belongs to the "
+            "body may go."
+        ),
+        "all(map(torch.equal, states, known))": (
+            "Adam still has four states of the head. But their numbers are others than before."
+        ),
+        "not torch.equal(states[0], known[0])": (
+            "The bytes are right. But a further step no longer changes what Adam knows of the "
+            "head. Does it still train it?"
+        ),
+    },
 )
 def test_freeze_and_get_the_memory_back():
     """After one step the body is frozen, and still takes 16 bytes for each parameter. Repair the
@@ -569,6 +597,11 @@ def test_freeze_and_get_the_memory_back():
         "return bisect.bisect_right(range(top), budget, lo=1, key=kept) - 1",
         "import math\nslope = kept(2) - kept(1)\nreturn math.floor((budget - kept(1)) / slope) + 1",
     ],
+    at={
+        "torch.empty(rows, width": (
+            "`kept` was asked for something that is no number of rows. Print what it is given."
+        ),
+    },
 )
 def test_write_the_largest_batch():
     """Write `largest`: the largest number of rows for which kept(rows) is no more than `budget`
@@ -663,6 +696,16 @@ def test_write_the_largest_batch():
         "    states=bytes_of(states_of(optimizer)),\n"
         ")",
     ],
+    at={
+        'found.pop("buffers")': (
+            "This line looks at the buffers in your report. One of them is in no state_dict, "
+            "and yet in memory."
+        ),
+        "found == {name:": (
+            "The buffers are right. Print `found` beside the numbers here. Which entry is off, "
+            "and is it before or after backward?"
+        ),
+    },
 )
 def test_write_a_memory_report():
     """Write `report`: how many bytes are in the parameters, gradients, buffers and states (without

@@ -425,6 +425,14 @@ def test_between_two_steps():
         "a = x + 1\nb = a * 2\ndel a\nc = b.sqrt()\nreturn c",
         "x = x + 1\nx = x * 2\nx = x.sqrt()\nreturn x",
     ],
+    at={
+        "torch.testing.assert_close(y,": (
+            "The function should still return what the old lines returned."
+        ),
+        "torch.equal(x, before)": (
+            "The result is right. But x has other numbers now, and it belongs to the caller."
+        ),
+    },
 )
 def test_three_names_in_a_function():
     """At its peak this function needs three pieces of memory beside x. Repair the marked lines so
@@ -483,6 +491,16 @@ def test_three_names_in_a_function():
         "torch._foreach_lerp_([average], [weights], 0.1)",
         "torch._foreach_mul_([average], 0.9)\ntorch._foreach_add_([average], [weights], alpha=0.1)",
     ],
+    at={
+        "torch.testing.assert_close(average,": (
+            "`average` itself should move a tenth of the way to the weights. Print it before "
+            "and after."
+        ),
+        "torch.equal(weights, before)": (
+            "The average is right. But the weights have other numbers now. They should only be "
+            "read."
+        ),
+    },
 )
 def test_an_average_of_the_weights():
     """`update` moves the average a tenth of the way to the weights. Repair the marked line so that
@@ -813,6 +831,16 @@ def test_two_streams_and_two_ways_to_wait():
         "torch.cuda.current_stream().synchronize()\n"
         "return time.perf_counter() - start",
     ],
+    at={
+        "min(found) > 0.001": (
+            "Both times should be above a thousandth of a second. At which moment does your "
+            "clock stop?"
+        ),
+        "found[1] / found[0]": (
+            "The times are not too short. But one should be about ten times the other. Which "
+            "work is in both of them?"
+        ),
+    },
 )
 def test_how_long_does_a_kernel_run():
     """Write `seconds`: how long does the GPU work on what run() gives it to do? Other work may be
@@ -960,6 +988,20 @@ def test_a_request_above_the_limit():
         "self.calls, self.reserved = self.calls + 1, self.reserved + size\n"
         "return size",
     ],
+    at={
+        "sorted(pool.cached)": (
+            "This looks at reserved, calls and the free blocks. In the second round, the cache "
+            "alone should serve all three. Print them."
+        ),
+        "pool.take(1300)": (
+            "The cache serves small blocks well. For 1300 there is room only after the cached "
+            "blocks have gone back. Print all four."
+        ),
+        "pytest.raises(MemoryError)": (
+            "All numbers are right. Here the card is full and nothing is cached, so `take` "
+            "should refuse."
+        ),
+    },
 )
 def test_write_a_caching_allocator():
     """Write `take`. A block has `size`, rounded up to a multiple of the unit. Remove the smallest
