@@ -21,7 +21,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from sensei import words
-from sensei.records import Koan
+from sensei.records import Koan, Mark
 
 MINIMUM_TORCH = "2.6"
 
@@ -34,23 +34,28 @@ class Sleep:
 
 def sleep_of(koan: Koan) -> Sleep | None:
     """Why this koan sleeps here, or None if it is awake."""
-    needs = koan.mark("needs")
-    if needs:
-        torch, python, package = needs.get("torch"), needs.get("python"), needs.get("package")
-        if torch and not _fits(torch_version(), torch):
-            return Sleep(words.NEEDS_TORCH.format(spec=torch, version=torch_version()))
-        if python and not _fits(platform.python_version(), python):
-            version = platform.python_version()
-            return Sleep(words.NEEDS_PYTHON.format(spec=python, version=version))
-        if package and importlib.util.find_spec(package) is None:
-            return Sleep(words.NEEDS_PACKAGE.format(package=package))
-        if needs.get("platform") not in (None, sys.platform):
-            return Sleep(words.NEEDS_PLATFORM.format(platform=needs.get("platform")))
-        if needs.get("fork") and not hasattr(os, "fork"):
-            return Sleep(words.NEEDS_FORK)
+    for needs in (mark for mark in koan.marks if mark.name == "needs"):
+        if reason := _lacks(needs):
+            return Sleep(reason)
     if koan.mark("gpu") and not has_cuda():
         return Sleep(words.NEEDS_CUDA, cuda=True)
     return None
+
+
+def _lacks(needs: Mark) -> str:
+    """What a needs mark asks for and is not here; "" if all is."""
+    torch, python, package = needs.get("torch"), needs.get("python"), needs.get("package")
+    if torch and not _fits(torch_version(), torch):
+        return words.NEEDS_TORCH.format(spec=torch, version=torch_version())
+    if python and not _fits(platform.python_version(), python):
+        return words.NEEDS_PYTHON.format(spec=python, version=platform.python_version())
+    if package and importlib.util.find_spec(package) is None:
+        return words.NEEDS_PACKAGE.format(package=package)
+    if needs.get("platform") not in (None, sys.platform):
+        return words.NEEDS_PLATFORM.format(platform=needs.get("platform"))
+    if needs.get("fork") and not hasattr(os, "fork"):
+        return words.NEEDS_FORK
+    return ""
 
 
 def _fits(version: str, spec: str) -> bool:

@@ -241,6 +241,7 @@ def test_a_gpu_koan_sleeps_without_a_gpu(desk: MakeDesk) -> None:
         ('python=">=99"', "needs Python >=99"),
         ('platform="amiga"', "needs the system that Python calls amiga"),
         ('package="no_such_package"', "no_such_package"),
+        ('torch=">=2.6")\n@pytest.mark.needs(python=">=99"', "needs Python >=99"),
     ],
 )
 def test_needs(desk: MakeDesk, needs: str, reason: str) -> None:

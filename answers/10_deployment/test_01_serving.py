@@ -30,9 +30,8 @@ from sensei import answer, koan
     ],
     why=(
         "torch.__version__ is text that compares like a version, with texts and with tuples. A "
-        "bare str compares letter by letter. +cpu belongs to it, and tells which wheel you have. "
-        "Guard at run time, Python too: 2.9 and later want Python 3.10, so pip quietly gives an "
-        "older Python an older torch; the old conda channel ends before 2.6."
+        "bare str compares letter by letter, and +cpu is part of it. A guard like this is worth "
+        "its line: Python 3.9 gets 2.8 at most, and the old conda channel ends at 2.5, silently."
     ),
     wrong={
         ("[True, True, True, False]", "TypeError"): (
@@ -72,13 +71,13 @@ def test_is_it_new_enough():
         "Each of the three has its moment: when the wheel was built, when torch was imported, "
         "when it is asked for.",
         "Open the file that torch.version.__file__ names. Is there an if in it?",
-        "Threads are counted once, at the start.",
+        "Which of them is of no use to torch before somebody asks for it?",
     ],
     why=(
         "torch.version.cuda was written down when the wheel was built. A wheel brings its own "
-        "CUDA libraries; a toolkit on the machine only matters to those who compile extensions, "
-        "and the driver only has to be new enough. OMP_NUM_THREADS is read at the start: later, "
-        "call torch.set_num_threads. Only the folder of downloads is looked up each time."
+        "CUDA libraries: a toolkit on the machine matters only where extensions are compiled, and "
+        "the driver only has to be new enough. OMP_NUM_THREADS is read at the start; afterwards "
+        "call torch.set_num_threads. The folder of downloads is looked up each time."
     ),
     wrong={
         "['cuda', 'hub']": (
@@ -87,9 +86,11 @@ def test_is_it_new_enough():
         "['threads', 'hub']": "That variable is read once, and torch is running already.",
         "['cuda', 'threads', 'hub']": "When is each of them read? For most of them, long ago.",
         "['cuda']": "Some say the toolkit on the machine decides. What is in torch/version.py?",
+        "[]": "Too late for most of them. But not all is read when torch starts.",
     },
+    aliases=["test_three_variables_set_too_late"],
 )
-def test_three_variables_set_too_late(monkeypatch):
+def test_three_variables_set_at_run_time(monkeypatch):
     """A running service gets three new environment variables: another CUDA toolkit, more threads,
     another folder for downloads. (The file with torch's version is even read anew.)
 
@@ -125,10 +126,12 @@ def test_three_variables_set_too_late(monkeypatch):
             "All of these look along one dimension. For one of them it is the right one."
         ),
         "['softmax', 'gru']": "One more of them puts time first by default.",
+        "['gru', 'encoder']": "Which module names the dimension that it works along? Which one?",
     },
 )
 def test_three_requests_in_one_batch():
-    """A service joins three requests: (request, time, feature). Each part is in eval mode.
+    """A service joins three requests: (request, time, feature). Each part is in eval mode. (The
+    norm takes the five times for its channels.)
 
     For which parts does the LAST request get another answer than if it came alone? In order.
     """
@@ -205,13 +208,13 @@ def test_a_block_around_the_server():
         "rewritten for any of this."
     ),
     wrong={
-        "(1, ['max'])": "A tenth of a very large number is still large.",
-        "(10, [])": "Then compiling would never pay. The program is kept.",
-        "(0, [])": (
+        ("1", "['max']"): "A tenth of a very large number is still large.",
+        ("10", "[]"): "Then compiling would never pay. The program is kept.",
+        ("0", "[]"): (
             "Some say that a model must be rewritten before it can be compiled and served. It is "
             "done behind the call."
         ),
-        "(1, ['median', 'mean', 'max'])": "Sort the ten times. Which one stands in the middle?",
+        ("1", "['median', 'mean', 'max']"): "Sort the ten times. Which one is in the middle?",
     },
 )
 def test_the_latency_of_ten_calls(benchmark):
@@ -235,21 +238,22 @@ def test_the_latency_of_ten_calls(benchmark):
         benchmark.pedantic(model, args=(x,), rounds=20)
     statistic = {"median": statistics.median, "mean": statistics.mean, "max": max}
     far = [name for name, of in statistic.items() if of(times) > 10 * min(times)]
-    assert (len(programs), far) == answer((1, ["mean", "max"]))
+    assert len(programs) == answer(1)
+    assert far == answer(["mean", "max"])
 
 
 @koan(
     claims=["B-5-33", "B-5-34"],
-    see="torch.cuda.is_available",
+    see="torch.cuda.current_device",
     hint=[
-        "Four workers, and what they should get is in the last line. Which of them does not?",
+        "Four workers, each with its device beside it in the list. Which one got another?",
         "A worker without a GPU has no number. Which device is left for it?",
         "Card number 0 is a card too. Is your condition true for it?",
     ],
     why=(
-        "A fixed cuda:0 sends all workers to one card. The server hands out numbers, and None to "
-        "a worker without a GPU: 'cuda:None' is no device, ('cuda', None) is whatever card is "
-        "current, and `if gpu_id` takes card 0 for no card. So ask `is None`."
+        "A fixed cuda:0 sends all workers to one card. A worker without a GPU is told None: "
+        "'cuda:None' is no device, ('cuda', None) is whatever card is current, and `if gpu_id` "
+        "takes card 0 for no card. So ask `is None`."
     ),
     wrong={
         "return torch.device(f'cuda:{gpu_id}')": (
@@ -257,6 +261,18 @@ def test_the_latency_of_ten_calls(benchmark):
         ),
         "return torch.device(f'cuda:{gpu_id}' if gpu_id else 'cpu')": (
             "One of the numbers counts as false. Its card stays idle."
+        ),
+        "return torch.device('cuda', gpu_id) if gpu_id else torch.device('cpu')": (
+            "One of the numbers counts as false. Its card stays idle."
+        ),
+        "if gpu_id:\n    return torch.device('cuda', gpu_id)\nreturn torch.device('cpu')": (
+            "One of the numbers counts as false. Its card stays idle."
+        ),
+        "if not gpu_id:\n    return torch.device('cpu')\nreturn torch.device('cuda', gpu_id)": (
+            "One of the numbers counts as false. Its card stays idle."
+        ),
+        "return torch.device(gpu_id)": (
+            "A bare number asks for a card of this machine. Name the kind of device as well."
         ),
         "return torch.device('cuda', gpu_id)": (
             "No error, but a worker without a GPU gets one: the current one."
@@ -273,10 +289,10 @@ def test_the_latency_of_ten_calls(benchmark):
     ],
 )
 def test_a_server_with_four_workers(monkeypatch):
-    """A server tells each worker its GPU in a context; a worker without one is told None. But one
-    card does all the work, and the CPU worker fails. Repair the marked line.
+    """A server tells each of its workers, in a context, which GPU to use. But one card does all
+    the work. Repair the marked line, for all four workers.
 
-    (No card is needed here: a device is only a name.)
+    (No card is needed here: a kind of device and a number are only a name.)
     """
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
 
@@ -288,24 +304,24 @@ def test_a_server_with_four_workers(monkeypatch):
         # return torch.device("cuda:0")
         # end
 
-    contexts = [SimpleNamespace(system_properties={"gpu_id": i}) for i in (3, 0, None, 1)]
-    devices = [device_of(context) for context in contexts]
-    assert [str(device) for device in devices] == ["cuda:3", "cuda:0", "cpu", "cuda:1"]
+    for gpu_id, device in ((3, "cuda:3"), (0, "cuda:0"), (None, "cpu"), (1, "cuda:1")):
+        context = SimpleNamespace(system_properties={"gpu_id": gpu_id})
+        assert str(device_of(context)) == device, f"the worker with gpu_id {gpu_id}"
 
 
 @koan(
     claims=["B-5-30", "B-5-31", "B-5-32", "B-5-35"],
     see="torch.Tensor.tolist",
     hint=[
-        "How does a list of rows become one batch, and a batch of shape (n, 1) a list?",
+        "Five steps: read the requests, make one tensor, set the model, ask it, make a list. "
+        "Which one does the message speak of?",
         "The model comes straight from training. What must be said to it, and what to autograd?",
-        "json knows no tensors.",
+        "How does a tensor of shape (n, 1) become a list of n plain numbers? json takes no others.",
     ],
     why=(
         "A list of requests in, a list of the same length out, plain numbers, in eval mode, "
-        "without a graph. No framework is needed for that, and the model knows nothing of it: "
-        "TorchServe, which made this form known, takes any function like this one, is no part of "
-        "torch, and is not maintained any more."
+        "without a graph. The model knows nothing of it. TorchServe, which made this form known, "
+        "takes any such function; it is no part of torch, and is not maintained any more."
     ),
     wrong={
         "x = torch.tensor([row['body'] for row in data])\n"
@@ -325,6 +341,10 @@ def test_a_server_with_four_workers(monkeypatch):
         "x = torch.tensor([row['body'] for row in data])\n"
         "with torch.inference_mode():\n"
         "    return list(model.eval()(x).flatten())": "A list of tensors cannot be sent as text.",
+        "with torch.inference_mode():\n"
+        "    return [model.eval()(torch.tensor([row['body']])).item() for row in data]": (
+            "Right numbers, one call for each. The server collected them to make one call enough."
+        ),
         "x = torch.tensor([row['body'] for row in data])\n"
         "def serve(data, context):\n"
         "    with torch.inference_mode():\n"
@@ -344,9 +364,9 @@ def test_a_server_with_four_workers(monkeypatch):
     },
 )
 def test_write_a_handler_for_a_plain_module():
-    """Write `handle`: `data` is a list of requests like {"body": [1.0, 2.0, 3.0]}. Give back a
-    list with one plain number for each. The model comes fresh from training; add nothing to it,
-    and record no graph."""
+    """Write `handle`: `data` is a list of requests like {"body": [1.0, 2.0, 3.0]}. Ask the model
+    once, and give back a list with one plain number for each request. The model comes fresh from
+    training; add nothing to it, and record no graph."""
     states = []
 
     class Model(nn.Sequential):
@@ -365,7 +385,12 @@ def test_write_a_handler_for_a_plain_module():
     names, context = dir(model), SimpleNamespace(system_properties={"gpu_id": None})
     data = [{"body": torch.randn(3).tolist()} for _ in range(5)]
     for n in (1, 4, 5):
+        states.clear()
         answers = json.loads(json.dumps(handle(data[:n], context)))
+        assert len(states) == 1, f"the model was called {len(states)} times"
+        assert not states[0][0], "the model was asked in train mode"
+        assert not states[0][1], "a graph was recorded"
         alone = [handle([row], context)[0] for row in data[:n]]
         assert torch.allclose(torch.tensor(answers), torch.tensor(alone), atol=1e-5)
-    assert len(set(answers)) == 5 and set(states) == {(False, False)} and dir(model) == names
+        assert len(set(answers)) == n, f"{n} different requests got {answers}"
+    assert dir(model) == names, "something was added to the model"

@@ -129,7 +129,7 @@ def test_patience_with_noisy_batches():
             # end
         return optimizer.param_groups[0]["lr"]
 
-    assert end_rate([[8.0, 2.0], [4.0, 2.0, 6.0], [2.0, 2.0, 5.0, 3.0]]) == 1.0
+    assert end_rate([[8.0, 2.0], [2.0, 2.0, 8.0], [2.0, 2.0, 2.0, 8.0]]) == 1.0
     assert end_rate([[8.0, 1.0, 3.0], [1.0, 8.0, 3.0], [2.0, 2.0, 8.0]]) == 0.5
 
 
