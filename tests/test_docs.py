@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sensei.asleep import torch_version
 from sensei.book import Book, packaged_root
 from sensei.cli import main as koans
 from sensei.workbook import shipped_text, write
@@ -47,10 +48,17 @@ def clone(folder: Path) -> Desk:
     return Desk(folder)
 
 
+# The first command installs no extra. A name that stands for None cannot be imported.
+NO_EXTRAS = 'import sys\nsys.modules.update(dict.fromkeys(("onnx", "onnxscript", "onnxruntime")))\n'
+
+
 def first_screen() -> str:
-    """What the first command shows a learner, from the map on."""
+    """What the first command shows a learner without a GPU, from the map on."""
     with tempfile.TemporaryDirectory() as name:
-        output = clone(Path(name)).pytest("koans", env={"CUDA_VISIBLE_DEVICES": ""}).stdout
+        made = clone(Path(name))
+        conftest = made.root / "conftest.py"
+        conftest.write_text(NO_EXTRAS + conftest.read_text(encoding="utf-8"), encoding="utf-8")
+        output = made.pytest("koans", env={"CUDA_VISIBLE_DEVICES": ""}).stdout
     start = output.index("\n01_tensor  ") + 1
     lines = [line.rstrip() for line in output[start:].rsplit("\n\n\n", 1)[0].split("\n")]
     return "```\n" + "\n".join(lines).strip("\n") + "\n```"
@@ -75,7 +83,12 @@ def part(text: str, name: str) -> str:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_generated_parts_are_up_to_date(name: str) -> None:
-    assert part(README.read_text(encoding="utf-8"), name) == PARTS[name](), REMEDY
+    written, made = part(README.read_text(encoding="utf-8"), name), PARTS[name]()
+    pinned = (REPO / "requirements.txt").read_text(encoding="utf-8")
+    if name == "first" and f"torch=={torch_version().partition('+')[0]}\n" not in pinned:
+        # Another torch puts other koans to sleep; all else must be the same.
+        written, made = (re.sub(r" +\d+/\d+.*", " n/n", text) for text in (written, made))
+    assert written == made, REMEDY
 
 
 def commands(document: str) -> list[str]:
