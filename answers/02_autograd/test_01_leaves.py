@@ -108,7 +108,8 @@ def test_four_moments():
     see="torch.Tensor.grad",
     hint=[
         "Four float32 numbers: how many bytes?",
-        "Somebody must create the gradient. Who is the first to have numbers for it?",
+        "Somebody must create the gradient. Who is the first to have numbers for it, and for how "
+        "many places?",
     ],
     why=(
         "The flag is a bool and nothing more: x's memory is the same before and after. The first "
@@ -219,7 +220,10 @@ def test_who_asks_for_a_gradient():
             "Some say building a layer builds a graph. The random numbers did come from "
             "operations, but nobody was recording."
         ),
-        "['output']": "Only one call looks like the layer at work, but it is not the only one.",
+        "['output']": (
+            "The output is a result, as you say. But it is not the only tensor here that has a "
+            "history."
+        ),
         "['turned', 'output', 'halved']": (
             "The product inside had a history. What did nn.Parameter do with it?"
         ),
@@ -330,6 +334,10 @@ def test_the_flag_of_a_result():
         "net[0].weight.requires_grad = net[0].bias.requires_grad = False",
     ],
     at={
+        "assert learning ==": (
+            "Backward ran. But the parameters with a gradient are not those of the last layer "
+            "alone: print the list. Who is missing, or too much?"
+        ),
         "net(torch.ones(5, 3))": (
             "This line should run through the net and back, and the last layer should learn from "
             "it. Who in the net still asks for a gradient?"
@@ -441,6 +449,10 @@ def test_a_weight_in_double_precision():
         "loss = (w.reshape(2, 3) * table).sum()",
     ],
     at={
+        "w.grad.tolist()": (
+            "Backward ran. This line looks at w.grad: does the name w still stand for your six "
+            "numbers in a row, and does each meet its own number of the table, in a product?"
+        ),
         "loss.backward()": (
             "backward starts from `loss`: it should be one number, with a way back to the six "
             "numbers."
@@ -501,6 +513,14 @@ def test_six_numbers_used_as_a_table():
         "return nn.Parameter(source.detach().clone().float())",
     ],
     at={
+        "tracked.grad is None": (
+            "The leaves are all right. But the source that has the flag has a gradient now: it "
+            "should stay as it was."
+        ),
+        "leaf.grad.tolist()": (
+            "The leaf has the right numbers, and backward ran. But leaf.grad is not what one walk "
+            "leaves: what did the leaf bring along?"
+        ),
         "assert leaf.is_leaf": (
             "A leaf has no recorded operation behind it. Where do you let the past go, and is "
             "anything recorded after that?"

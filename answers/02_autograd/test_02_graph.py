@@ -70,8 +70,9 @@ def test_name_four_nodes():
     see="torch.pow",
     hint=[
         "Recording happens below Python, where all roads to the power meet.",
-        "Each of the first three comes in by another door. Is torch.pow on the way of any?",
-        "The last one has no input that asks for a gradient.",
+        "For the calls: each of the first three comes in by another door. Is torch.pow on the way "
+        "of any?",
+        "For the names: what must an operation's input ask for, so that the operation is recorded?",
     ],
     why=(
         "An operator, a method and a raw operation all arrive at aten::pow, and the C++ layer in "
@@ -94,6 +95,10 @@ def test_name_four_nodes():
         ),
     },
     at={
+        "assert names ==": (
+            "This line looks at the four nodes. Where do the roads meet, below Python? And on "
+            "each of them: does anybody ask for a gradient?"
+        ),
         "len(calls)": (
             "The names are right. This line counts the calls of one Python name, torch.pow. Which "
             "of the four roads goes by that name?"
@@ -487,6 +492,10 @@ def test_how_much_a_tensor_remembers():
         ): "One of the two is the base for functions that you write yourself.",
     },
     at={
+        "unseen, alive()": (
+            "This line counts Python's objects for nodes: when nobody has looked, and after one "
+            "look at one node. What does that look need?"
+        ),
         "isinstance(node, kind)": (
             "The two counts are right. Now the class: for each of the three, ask what it is made "
             "for, and who made this node."
@@ -548,7 +557,8 @@ def test_build_a_node_by_hand():
     claims=["A-3.2-03", "A-3.2-07", "A-3.2-08", "B-2-15"],
     see="torch.autograd.graph.get_gradient_edge",
     hint=[
-        "Keep a list of nodes still to visit. Take one out, put its neighbours in.",
+        "Keep a list of nodes still to visit. Take one out, put its neighbours in. The slot of an "
+        "input without a gradient holds None.",
         "Three kinds of surprise: no node at all, an empty slot, a node you have seen already.",
         "Which nodes know a leaf? Test for the attribute.",
     ],

@@ -69,6 +69,14 @@ def test_two_losses_one_after_the_other():
         "history.append(x.grad)\nx.grad = x.grad.clone()",
     ],
     at={
+        "grown = [torch": (
+            "Here each entry of the history is read as a tensor. Print the history: what did you "
+            "put into it?"
+        ),
+        "assert grown ==": (
+            "Compare the two lists, entry by entry. Each should show, for both numbers, how far "
+            "x.grad had grown by then, and should stay so."
+        ),
         "x.grad.tolist()": (
             "The history is right. But x.grad itself should go on adding up, as it did before "
             "your repair."
@@ -119,6 +127,10 @@ def test_a_history_of_the_gradient():
         ("[2.0, 5.0]", "[2.0, 5.0]"): "`kept` is no copy. It sees what is done in place.",
     },
     at={
+        "x.grad.zero_()": (
+            "This is the way with zero_(), which writes zeros in place. To which tensor does the "
+            "second backward add, and is `kept` that one?"
+        ),
         "cleared_by(drop)": (
             "The first way is right. Here x.grad lets go of its tensor. Where does the next "
             "backward put its gradient, and what does `kept` hold?"
@@ -322,7 +334,8 @@ def test_wipe_the_gradient_of_a_neighbour():
     claims=["B-2-25"],
     see="torch.Tensor.backward",
     hint=[
-        "backward adds by itself. So how do several small backwards make one gradient?",
+        "backward adds by itself, so several small backwards can make one gradient. Then a leaf "
+        "is written: is autograd watching?",
         "The mean of the losses: divide each loss, or the sum of the gradients.",
         "The write goes into the weight's own memory, unrecorded. What should the next step not "
         "find?",
@@ -370,12 +383,16 @@ def test_wipe_the_gradient_of_a_neighbour():
         "weight.grad.zero_()",
     ],
     at={
+        "assert weight.is_leaf": (
+            "The numbers are right. But weight has a history now: something in your step was "
+            "recorded."
+        ),
         "return (weight - batch) ** 2": (
             "`loss` takes the weight and one batch, which is a plain number. What did it get here?"
         ),
         "weight.item() == expected": (
-            "weight is not where one step on the mean leads. Was it written itself, how large was "
-            "the gradient, was .grad clean before?"
+            "weight is not where one step on the mean leads. Did your step write into weight's "
+            "own memory? How large was the gradient, and was .grad clean before?"
         ),
         "len(walks) == 6": (
             "The steps are right. This line counts how often a gradient arrived at weight: each "

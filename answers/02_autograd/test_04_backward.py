@@ -270,6 +270,10 @@ def test_the_kept_graph_and_the_new_one():
     },
     right=["loss.backward(inputs=[hidden, x])"],
     at={
+        "[[2.0], [4.0]]": (
+            "The first x is right. Another one should work as well: is something in your lines "
+            "made for the first?"
+        ),
         "return [hidden.grad.tolist()": (
             "Your lines ran, and one of the two gradients is not there. Which one is missing: that "
             "of hidden, or that of x?"
@@ -302,7 +306,8 @@ def test_see_the_gradient_in_the_middle():
     claims=["A-1-06"],
     see="torch.Tensor.detach",
     hint=[
-        "In the second round, through how many rounds does backward walk?",
+        "Each backward should reach w of its own round, and no older round. Through which rounds "
+        "does yours walk, if any?",
         "The number in `state` should be carried on, but not its history.",
     ],
     why=(
@@ -335,8 +340,8 @@ def test_see_the_gradient_in_the_middle():
             "Here the number is read out of `state`. It should still be a tensor with one number."
         ),
         "assert states ==": (
-            "All rounds run now. But the states differ: each round should go on from the number "
-            "that the last one left."
+            "All rounds run now. But the states differ: each round should take the number that "
+            "the last one left, and multiply it by w once."
         ),
         "assert slopes ==": (
             "The states are right. The slopes are not: each walk should go through its own round, "
@@ -392,6 +397,10 @@ def test_a_state_carried_from_batch_to_batch():
         ),
     },
     at={
+        "assert reports ==": (
+            "This line looks at the reports alone. Start at `top` and walk towards x: whom do you "
+            "meet, and in which order?"
+        ),
         "x.grad.item()": (
             "The reports are right. Now .grad: how fast does `top` grow with x? And for whom was "
             "this walk made?"
@@ -418,7 +427,8 @@ def test_a_walk_to_one_input():
     claims=["A-3.2-16"],
     see="torch.Tensor.detach",
     hint=[
-        "The score was made with a critic that has changed since. What would a new score use?",
+        "Look at each backward by itself: does a way lead back to the one who should learn, and "
+        "which critic, of which moment, made this score?",
         "The critic's loss must leave the maker's .grad alone. You have met two ways in this file.",
         "Turn by turn: the critic's loss, its move, then a fresh score for the maker.",
     ],
@@ -464,8 +474,8 @@ def test_a_walk_to_one_input():
             "fill it before?"
         ),
         "maker.item(), critic.item()": (
-            "Both have moved, but not to these places. For each one: which walks filled its "
-            ".grad, and with the critic of which moment?"
+            "All walks ran. Compare the two places with those wanted. For each wrong one: which "
+            "walks filled its .grad, with which critic, and up or down?"
         ),
     },
 )

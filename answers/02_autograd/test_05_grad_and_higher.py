@@ -121,6 +121,10 @@ def test_an_input_that_was_not_used():
         ("[2, 2]", "[2, 2]", "[1, 1]"): "The sine is taken once. Its result serves both losses.",
     },
     at={
+        "a.backward(retain_graph=True)": (
+            "This line calls backward() once for each loss. How often does the forward run, and "
+            "what must each walk back compute at the sine?"
+        ),
         "grad(a, x, retain_graph=True)": (
             "The first way is right. grad hands out what backward() would store. Does that change "
             "the forward, or the number of walks?"
@@ -320,6 +324,10 @@ def test_the_slope_of_the_slope():
     },
     right=[("torch.Size([3, 2, 3])", "torch.Size([2, 3, 2, 3])")],
     at={
+        "first.shape": (
+            "A jacobian holds one slope for each pair of an output element and an input element. "
+            "Which shape has this output, and how are the pairs laid out?"
+        ),
         "second.shape": (
             "The first shape is right. A hessian holds the slopes of a gradient. Which shape has "
             "that gradient, and which its input?"
@@ -356,6 +364,10 @@ def test_the_shapes_of_all_slopes():
         ("[0.0, 3.0, 3.0]", "[3.0, 3.0, 0.0]"): "The sum is linear: its slopes are 1 for any x.",
     },
     at={
+        "pushed.tolist()": (
+            "This line looks at the push: move x a little in the direction of `one`. Which of the "
+            "running sums change, and how fast?"
+        ),
         "pull(one)": (
             "The push is right. The pull asks the other way: for this one output, how much does "
             "each input count?"
@@ -381,7 +393,8 @@ def test_a_push_forward_and_a_pull_back():
     claims=["A-3.2-13", "A-3.2-15"],
     see="torch.autograd.grad",
     hint=[
-        "First the gradient of the scores at the samples, as a return value.",
+        "First the gradient of the scores at the samples, as a return value. And from the loss "
+        "made of it, a way must lead back to w.",
         "A sample's score depends on that sample alone. So the sum of the scores will do.",
         "The penalty is trained: the gradient inside it must be differentiable itself.",
         "Samples that require no grad have no gradient. And one length per sample, please.",
@@ -431,6 +444,10 @@ def test_a_push_forward_and_a_pull_back():
         "return (torch.linalg.vector_norm(slopes, dim=1) - 1).square().mean()",
     ],
     at={
+        "[32.0, 28.0]": (
+            "The value is right here, too. But the gradient of this penalty at w is not: is every "
+            "step from w to the penalty recorded?"
+        ),
         "loss.item() == 16.0": (
             "Three samples, and at each the gradient is (3, 4). Take one length for each row, "
             "then the mean of (length - 1) squared."

@@ -68,6 +68,10 @@ def test_the_way_back_after_a_write():
     },
     right=[("[0, 4, 6]", "5")],
     at={
+        "x.grad.tolist()": (
+            "This line looks at x alone. Which numbers are in y when the sum is taken, and which "
+            "of them come from x?"
+        ),
         "w.grad": (
             "x's gradient is right. Now w: where does it enter the sum, and how fast does the sum "
             "grow with it?"

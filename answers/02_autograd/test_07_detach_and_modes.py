@@ -36,6 +36,10 @@ from sensei import answer, koan
         ),
     },
     at={
+        "common(x.detach())": (
+            "This line is about detach() alone. Ask four questions: same numbers, same memory, "
+            "same flag? And is a grad kept with the numbers, or with one tensor object?"
+        ),
         "x.clone().detach()": (
             "detach() alone is right. Here another call comes before it. Which of the four facts "
             "does that one touch?"
@@ -109,9 +113,13 @@ def test_frozen_times_living():
         ),
     },
     at={
+        "str(caught.value)": (
+            "The type is right. The message speaks of one of the two troubles: which one would "
+            "you look for first?"
+        ),
         "caught.type is": (
-            "This line asks for the type only. Autograd itself complains here, before it walks. "
-            "Which type do its other refusals have?"
+            "This line asks for the type only. The call is good Python; it is the walk that "
+            "cannot begin. Who says so, and how does that one complain elsewhere?"
         ),
     },
 )
@@ -192,6 +200,10 @@ def test_cuts_that_get_lost():
         ),
     },
     at={
+        "type(t.grad_fn).__name__ for t": (
+            "This line asks for the last thing that autograd noted for each of the two. Which of "
+            "these calls does it note, and who has a past at all?"
+        ),
         "x.grad.tolist()": (
             "The names are right, and they tell which copy leads back to x. Multiply along that "
             "way."
@@ -363,6 +375,10 @@ def test_three_suspects():
         ("['result', 'factory', 'layer']", "[2.0, 2.0]"): "The block stops the recording of w * 2.",
     },
     at={
+        "for name, t in made.items()": (
+            "This line asks for the flags. For each of the three: how was it made, and what "
+            "exactly does the block stop?"
+        ),
         "w.grad.tolist()": (
             "The names are right. When was the graph of `loss` made? And how steep is w * w?"
         ),
@@ -455,6 +471,10 @@ def test_a_mode_inside_a_mode():
         "of.",
     },
     at={
+        'refused["no_grad"] ==': (
+            "This line is about the no_grad block. When it is over, is there anything about "
+            "`made` that differs from other tensors?"
+        ),
         'refused["inference_mode"] ==': (
             "no_grad is right. An inference tensor has no version counter. Which of the four uses "
             "needs one?"
@@ -510,6 +530,10 @@ def test_what_is_refused_afterwards():
         "return torch.no_grad()(net)(x)",
     ],
     at={
+        "net[0].weight.grad": (
+            "The results are right. But the net has got a gradient from the training step, which "
+            "should end at the features."
+        ),
         "len(kept) == 0": (
             "While `features` ran, operations kept tensors for a backward. Did anybody tell them "
             "beforehand that none will come?"

@@ -423,6 +423,10 @@ def test_catch_the_slip():
         ),
     },
     at={
+        "y.tolist() for y in outputs": (
+            "This line looks at the outputs, before any walk back. Which of the two methods makes "
+            "a result?"
+        ),
         "assert gradients ==": (
             "The outputs are right. Now the way back: who decides what flows, for each of the "
             "two, and how steep is a step?"
@@ -695,6 +699,10 @@ def test_a_second_derivative_through_numpy():
         "mine = grad.clone()\nmine[x <= 0] = 0\nreturn mine",
     ],
     at={
+        "w.grad.tolist()": (
+            "x is right. But w is only a summand, and its gradient was spoiled: in whose memory "
+            "does your mask write?"
+        ),
         "x.grad.tolist()": (
             "This line looks at x alone: Gate should still stop the gradient where x is not above "
             "0, and nowhere else."

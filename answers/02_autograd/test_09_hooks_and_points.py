@@ -133,6 +133,10 @@ def test_a_hook_that_returns_a_number():
         ("[2.0, 2.0, 2.0]", "[0.0, 2.0, 4.0]"): "That would be before the adding.",
     },
     at={
+        "assert first ==": (
+            "This line is about the first hook, on the tensor. What is it handed at each "
+            "backward, and does it see what lies in w.grad already?"
+        ),
         "assert second ==": (
             "`first` is right. The other hook reads w.grad itself. What has gathered there by "
             "each of its three calls?"
@@ -290,6 +294,10 @@ def test_how_often_a_layer_runs():
         "h = checkpoint(first, x.clone().requires_grad_(), use_reentrant=True)",
     ],
     at={
+        "assert first.weight.grad": (
+            "Backward ran, and the last layer learns. But no gradient came to the weight of the "
+            "first: does h lead back to it?"
+        ),
         "len(runs) == 2": (
             "The weight gets its gradient. But how often did the layer run? It should be computed "
             "again when backward comes."
@@ -447,6 +455,10 @@ def test_three_gates_at_zero():
         "return torch.dist(a, b)",
     ],
     at={
+        "a.grad.tolist()": (
+            "The distance is right. But its gradient at a is not: look at each step of the way "
+            "back, above all where the two points meet."
+        ),
         "d.backward()": (
             "`distance` should return one number, and a way back to a should lead from it."
         ),

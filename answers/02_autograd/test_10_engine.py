@@ -314,6 +314,10 @@ def test_infinity_at_a_closed_gate():
         ("[0.0, 0.0, 4.0, 4.0]", "[0.0, 28.0]"): "The pixels' values do not enter the gradient.",
     },
     at={
+        "wide.flatten()": (
+            "This line asks for the pixels, with autograd off. Does that change them? And where "
+            'does each new pixel take its number from, with "nearest"?'
+        ),
         "row.grad": (
             "The pixels are right. Now the way back: which factors does each old pixel meet, and "
             "what becomes of them?"
@@ -456,8 +460,8 @@ def test_a_node_for_a_compiled_function():
             "Something was stored in the leaf. Which node did you call last, and what is its work?"
         ),
         "torch.allclose(mine, theirs)": (
-            "The leaf was left alone. But the gradient is another: does each node get what the "
-            "node before it gave, down to the leaf?"
+            "The leaf was left alone. But the gradient is wrong: does each node get what the node "
+            "before it gave, down to the leaf?"
         ),
     },
 )

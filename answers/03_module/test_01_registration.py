@@ -38,6 +38,10 @@ from sensei import answer, koan
         ("torch.Size([10, 784])", "4 * (784 * 10 + 10)"),
     ],
     at={
+        "assert tuple(layer.weight.shape)": (
+            "This line asks for the shape of the weight alone. Each result needs one number for "
+            "each input: how are these laid out?"
+        ),
         "p.nbytes": (
             "The shape is right. This line adds up bytes, over all parameters: which parameters "
             "does a layer have, and how many bytes does one number take?"
@@ -247,6 +251,10 @@ def test_which_of_the_six_are_registered():
         ),
     },
     at={
+        "assert found ==": (
+            "Two questions in one line. Which value does Python find first under the name "
+            "`layer`? And was the layer registered, with how many parameters?"
+        ),
         "caught.type": (
             "What was found is right. This line is about the name that is in use already. Read "
             "register_parameter: inspect.getsource shows it."
@@ -418,6 +426,10 @@ def test_a_name_that_is_taken():
         "    return self.head(self.body(x))",
     ],
     at={
+        "torch.equal(model(x)": (
+            "The same x twice, and two results. What in your class is made anew, or drawn anew, "
+            "at each call?"
+        ),
         "optimizer = torch.optim.SGD": (
             "Nobody has called the model yet. Which parameters does it have at this line?"
         ),
@@ -426,12 +438,12 @@ def test_a_name_that_is_taken():
             "give one number."
         ),
         'for p in optimizer.param_groups[0]["params"]) == 17': (
-            "Two calls agree. But the optimizer, built before the first call, does not hold just "
-            "the 17 numbers of the two layers."
+            "Two calls agree. But the optimizer, built before the first call, does not hold "
+            "exactly the 17 numbers of the two layers."
         ),
         "p.grad is not None": (
-            "The optimizer has its 17 numbers. But some of them got no gradient: do all of them "
-            "take part in forward?"
+            "The optimizer has its 17 numbers. But some of them got no gradient: does a way lead "
+            "from the result back to each of them?"
         ),
     },
 )

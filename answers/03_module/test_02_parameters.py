@@ -89,6 +89,10 @@ def test_two_dicts_of_weights():
         ("TypeError", "['bias', 'weight']"): "Both are there. Which one was registered first?",
     },
     at={
+        "caught.type is": (
+            "This line asks for the exception. The name belongs to a Parameter, so something is "
+            "checked: the numbers, the shape, or what kind of thing comes?"
+        ),
         "layer.named_parameters()": (
             "The exception is right. Now look at the layer after it: had anything been taken away"
             " before the check said no?"
@@ -248,6 +252,10 @@ def test_the_names_that_parameters_have():
     },
     right=["self.matrix = nn.Buffer(matrix, persistent=False)"],
     at={
+        "x @ self.matrix": (
+            "forward needs self.matrix here, and x is float64. Is there a tensor of this name, "
+            "and did it come along when the model was converted?"
+        ),
         "[[-2.0, 1.0]]": (
             "Here the product is not what the given matrix makes. Its numbers should stay as they"
             " are."
@@ -353,6 +361,14 @@ def test_what_outlives_the_layer():
         'self.decode.register_parameter("weight", self.embed.weight)',
     ],
     at={
+        "twin.embed.weight is twin": (
+            "The count is right. But in the deep copy the two layers do not hold one and the same "
+            "object."
+        ),
+        "each(torch.tensor([0, 4]))": (
+            "Count and keys are right. Here the model runs: two words go in, and each should give "
+            "five numbers."
+        ),
         "[(5, 3)]": (
             "Here parameters() should give one single object, of shape (5, 3). Print what it "
             "gives: how many, and which?"
@@ -473,12 +489,20 @@ def test_one_weight_for_two_layers():
         "    return nn.functional.linear(x, self.weight, self.bias)",
     ],
     at={
+        "mine.load_state_dict": (
+            "The names of the parameters are right. But a state dict of nn.Linear does not fit in "
+            "here: compare its keys and shapes with yours."
+        ),
+        "type(mine) is Dense": (
+            "Dense(...) gave an object of another class. The layer should be your own, made from "
+            "raw parameters."
+        ),
         "mine, theirs = Dense": (
             "Dense is built here with two sizes and the keyword bias. Can it take these arguments?"
         ),
         "for name, _ in theirs.named_parameters()": (
-            "The names of the parameters differ from those of nn.Linear. Print names, with a bias"
-            " and without: what does your module know of?"
+            "The names of the parameters, or their order, differ from those of nn.Linear. Print "
+            "them, with a bias and without: what does your module know of?"
         ),
         "(mine.bias is None)": (
             "The names of the parameters are right. This line looks at self.bias: the lesson says"

@@ -274,6 +274,14 @@ def test_a_walk_through_the_tree():
         "return features",
     ],
     at={
+        "tuple(out.shape)": (
+            "This line looks at the shape: the layer fc would get two numbers for each picture. "
+            "Which steps of forward lead there?"
+        ),
+        "out = headless(net)(x)": (
+            "Here what `headless` returned is called with x, and that fails. Can it be called, "
+            "and has it all that its forward needs?"
+        ),
         "torch.allclose(fc(out), whole": (
             "The shape is right, the numbers are not. What does forward do between the layers, "
             "and is it the same in both nets?"
@@ -319,7 +327,8 @@ def test_a_net_without_its_head():
     see="torch.nn.LazyLinear",
     hint=[
         "For the exception: nobody told this layer how many inputs it has, so its weight has no "
-        "size to tell. PyTorch says so in Python, about a tensor that is not ready.",
+        "size to tell. Which of Python's exceptions would you raise for a tensor that is not "
+        "ready?",
         "For the class: after the first call there is nothing left to wait for.",
         "For the shape: two rows of three inputs came. Which number does the weight depend on, and "
         "where does it stand?",
@@ -348,6 +357,10 @@ def test_a_net_without_its_head():
         ),
     },
     at={
+        "caught.type is": (
+            "This line asks for the exception. Nobody told this layer how many inputs it has, so "
+            "its weight has no size yet. Which of Python's exceptions would you raise?"
+        ),
         "type(layer).__name__": (
             "The exception is right. Now the layer has been called once: is there anything left "
             "to wait for? And which size comes first in a weight?"
@@ -373,7 +386,8 @@ def test_a_layer_that_waits():
 @koan(
     see="torch.nn.Module.get_submodule",
     hint=[
-        "A layer is replaced at its parent: setattr(parent, name, new), as in self.act = ...",
+        "A layer is replaced at its parent, under the name that it has there. In your walk that "
+        "name is a string: how do you set an attribute then?",
         "If a deep one is left: from a path like '2.0.act', the parent is get_submodule('2.0').",
         "If a second place is left: named_modules has an argument about duplicates.",
     ],
@@ -417,6 +431,14 @@ def test_a_layer_that_waits():
         "            parent._modules[name] = nn.GELU()",
     ],
     at={
+        "len(list(model.parameters())) == 4": (
+            "The results are right, and no nn.ReLU is left. But the parameters are not as before: "
+            "all else should stay as it is."
+        ),
+        "isinstance(module, nn.ReLU) for module": (
+            "The results are right. But an nn.ReLU is still a part of the model: another module "
+            "should stand in its place."
+        ),
         "F.gelu(last": (
             "GELU should now run at both places of this model. Which places did your walk reach, "
             "and did it write into their parents?"
@@ -512,6 +534,10 @@ def test_replace_every_relu():
         "    return x",
     ],
     at={
+        "type(mine) is Chain": (
+            "Chain(...) gave an object of another class here. The chain should be your own, from "
+            "its first layer to its last."
+        ),
         "mine, theirs = Chain": (
             "Chain gets its layers here one by one, any number of them. Can your __init__ take "
             "them so?"

@@ -63,8 +63,10 @@ def test_count_what_is_saved():
     claims=["A-4.3-02", "A-4.3-04", "A-4.3-05", "A-4.3-06"],
     see="torch.nn.ModuleList",
     hint=[
-        "Print model.tail and list(model.children()). What is the type of tail?",
-        "A batch norm is a Module however it is spelled. Who holds it here?",
+        "What is the type of self.tail? Does a module look into such an object, and is each step "
+        "in it a Module?",
+        "A batch norm is a Module however it is spelled. Does the model know the one that holds "
+        "it?",
         "If the function is refused: torch.nn has an activation that is a Module.",
     ],
     why=(
@@ -105,6 +107,14 @@ def test_count_what_is_saved():
         "self.norm = torch.nn.BatchNorm2d(channels)\nself.tail = [self.norm, torch.relu]",
     ],
     at={
+        "fresh.eval()(x)": (
+            "Everything is saved and loaded. But in eval mode the two models differ: does the "
+            "norm hear of eval(), and what does it remember?"
+        ),
+        "len(trained.state_dict())": (
+            "The output is right. Now print the keys of the state dict: which tensors of the two "
+            "layers are missing there, or too many?"
+        ),
         "for step in self.tail": (
             "forward still goes through self.tail, step by step. It needs something there that a "
             "loop can walk through."
@@ -195,8 +205,8 @@ def test_a_norm_that_is_not_saved():
             " agree? The error tells what does not fit."
         ),
         "fresh[0].words == words": (
-            "All runs, but the two layers do not both hold the right words. A state dict takes "
-            "registered tensors by itself; what about words?"
+            "All runs, but the two layers do not both hold the right words. Follow them: what "
+            "goes into the state dict, what comes out, does the old layer keep its own?"
         ),
         "fresh[0].weight": (
             "The words arrive. But the weights, which came along before, are not loaded now: "
@@ -377,6 +387,10 @@ def test_load_over_the_padding_row():
         ),
     },
     at={
+        "assert returned ==": (
+            "This line looks at the pair alone. Which name does the model ask for in vain, which "
+            "one did nobody ask for, and which list comes first?"
+        ),
         "model.body.item()": (
             "The pair is right. Now the values: which of these two did the checkpoint bring, and "
             "what touches the other?"
@@ -427,6 +441,10 @@ def test_a_model_newer_than_its_checkpoint():
         ),
     },
     at={
+        "caught.type is": (
+            "This line asks for the exception. strict=False forgives names, nothing else. "
+            "load_state_dict has one type for all its complaints: which?"
+        ),
         "if p.all()": (
             "The exception is right. Now the model after it: when is the error raised, and what "
             "had been done by then?"
@@ -453,7 +471,8 @@ def test_a_weight_of_another_shape():
     claims=["A-4.3-13"],
     see="torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",
     hint=[
-        "Print the names in saved, and those in model.state_dict(). How many match?",
+        "Print the names that you hand to load_state_dict, and those in model.state_dict(). How "
+        "many match?",
         "Build the dictionary anew, with names that the model knows.",
         "If a key is still missing: one child of the model has a name that ends in 'module'.",
     ],
@@ -483,6 +502,10 @@ def test_a_weight_of_another_shape():
         "model.load_state_dict(saved)",
     ],
     at={
+        "p.item() for p in model.parameters()": (
+            "Not all numbers of old have arrived. Print the names that you hand in, and those in "
+            "model.state_dict(): which do not match?"
+        ),
         "p is not q": (
             "The values are right. But model now holds the very objects of old. It should keep "
             "its own parameters."
@@ -635,6 +658,10 @@ def test_a_file_from_a_machine_with_a_hundred_gpus(tmp_path):
     },
     right=[("6", "ValueError")],
     at={
+        'mmap=True)["weight"]': (
+            "This line reads the file. With mmap=True a weight is fetched when it is used: what "
+            "does the sum see?"
+        ),
         "caught.type": (
             "The sum is right. Now the bytes in memory: where would mmap fetch a weight? "
             "torch.load checks what it was given, before it reads."
@@ -690,6 +717,10 @@ def test_weights_that_stay_on_the_disk(tmp_path):
         "return set(seen)",
     ],
     at={
+        "origins(near)": (
+            "This file was saved on the CPU. A set of texts is wanted, places as map_location's "
+            "function is given them. What do you return?"
+        ),
         "origins(far)": (
             "The first file is right. The second names a place that is not here: note the place "
             "in the file, not where a tensor lands."

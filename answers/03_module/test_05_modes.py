@@ -143,6 +143,10 @@ def test_what_dropout_leaves():
         "return nn.Dropout(0.5).train(self.training)(x)",
     ],
     at={
+        "head.eval()(x)": (
+            "Train mode is right. But in eval mode x does not come out as it went in: how does "
+            "your line learn of the mode?"
+        ),
         "head.train()(x)": (
             "This line is about train mode: there the module should drop as it always did, and "
             "scale what is left."
@@ -195,6 +199,10 @@ def test_a_dropout_that_never_stops():
         ),
     },
     at={
+        "bn.running_mean": (
+            "The running mean starts at 0 and goes a part of the way to 10. How large is that "
+            "part, with this momentum?"
+        ),
         "bn.running_var": (
             "The mean is right, so you know how far one batch moves it. Now: to which variance of"
             " these two numbers does it move?"
@@ -412,6 +420,10 @@ def test_a_new_head_after_eval():
         "part.requires_grad_(False)\npart.train(False)",
     ],
     at={
+        "torch.equal(value, before[name])": (
+            "No parameter got a gradient. But an entry moved: its name, at the end of the error, "
+            "is the path to it. Does `freeze` reach that module, and what does it stop there?"
+        ),
         "p.grad is None": (
             "This line looks at gradients: some parameters of the backbone got one. In a frozen "
             "part none of them should."
@@ -528,6 +540,10 @@ def test_features_from_inference_mode():
         "        child.train(mode and name != 'norm')\n    return self",
     ],
     at={
+        "net[0].norm.training": (
+            "The net was just put into a mode. The norm should be in eval mode now: is your "
+            "method called then, and who has the last word?"
+        ),
         "net.train(mode)": (
             "The net hands its mode down to its children here, as an argument. Can your method "
             "take it?"

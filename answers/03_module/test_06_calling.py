@@ -32,6 +32,10 @@ from sensei import answer, koan
         ("AttributeError", "6.0"): "Read the names of both methods letter by letter.",
     },
     at={
+        "caught.type is": (
+            "This line asks for the exception of the first layer. Which forward is found there, "
+            "and what can it do, knowing nothing of the layer?"
+        ),
         "Twice()(": (
             "The exception is right. This layer has another parent: what does the forward that it"
             " inherits do with its input?"
@@ -123,9 +127,8 @@ def test_before_and_after_forward():
 @koan(
     see="torch.nn.Module.register_forward_hook",
     hint=[
-        "If a gradient is missing: what does setdefault return? And what becomes of the value that "
-        "a hook returns?",
-        "If the feature is old: what does setdefault do at the second call?",
+        "If a gradient is missing: what becomes of the value that a hook returns?",
+        "If the feature is old: what does your hook do when it comes a second time?",
         "If it requires a gradient: what is kept must be free of the graph.",
     ],
     why="setdefault returned the detached tensor, so it became the layer's output, and the first "
@@ -157,6 +160,14 @@ def test_before_and_after_forward():
         "model[0].register_forward_hook(look)",
     ],
     at={
+        "model[0].weight.grad": (
+            "All values are right. But the first layer got no gradient: with which tensor did the "
+            "model go on after your hook?"
+        ),
+        "torch.allclose(model[1]": (
+            "What was kept is right. But the model went on with something else: what does your "
+            "hook return, or change?"
+        ),
         "out = model(x)": (
             "The call fails in your hook, or just after it. Which arguments does a hook get, and "
             "what does yours return?"
@@ -344,6 +355,10 @@ def test_a_layer_with_its_own_backward():
     },
     right=[("[0, 65]", "torch.Size([3, 5, 2, 2])")],
     at={
+        "assert counts ==": (
+            "This line counts what each layer can learn. Is there anything to learn in copying "
+            "pixels? And the other: which weights, and how many biases?"
+        ),
         "learn.weight.shape": (
             "Both counts are right. Now the order of the four numbers: this layer turns a "
             "convolution round. Which one, and how is that laid out?"
@@ -458,6 +473,10 @@ def test_a_network_without_a_module():
         "return torch.hstack((h[1], c[1]))",
     ],
     at={
+        "tuple(states.shape)": (
+            "This line looks at the shape: one row for each sample, with h and c side by side. "
+            "Which axis is which in the pieces that you join?"
+        ),
         "states[:, :5]": (
             "The shape is right. But the first half is not h of the last layer, taken for each "
             "sample."
@@ -505,7 +524,8 @@ def test_the_last_state_of_each_sample():
     "share. So leave the empty sample its keys, and drop its output.",
     wrong={
         "output, _ = attention(x, x, x, key_padding_mask=padding)\nreturn output.nan_to_num(0.0)": (
-            "The output looks clean. backward still goes through the row of nan."
+            "The nan is covered up. But other places of padding now hold numbers, and backward "
+            "still goes through the row of nan."
         ),
         "output, _ = attention(x, x, x)\nreturn output.masked_fill(padding[..., None], 0.0)": (
             "Without a mask each sample looks at its padding too."
@@ -528,13 +548,17 @@ def test_the_last_state_of_each_sample():
         "return output.masked_fill(padding[..., None], 0.0)",
     ],
     at={
+        "attention.in_proj_weight": (
+            "The output is right. This line looks at the gradient of the weights: did a nan arise "
+            "anywhere on the way, even one that was covered up?"
+        ),
         "output[i, ~padding[i]]": (
-            "A sample with words should give what it gives alone, without its padding. Which keys"
-            " does it look at now?"
+            "The places that are no padding should give what they give alone, without any "
+            "padding. Which keys do they look at now?"
         ),
         "output[padding].eq(0)": (
-            "The words get the right output. But at the places of the padding the output should "
-            "be zero."
+            "The places that are no padding are right. But at the places of the padding the "
+            "output should be zero."
         ),
     },
 )

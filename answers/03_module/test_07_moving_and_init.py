@@ -81,6 +81,10 @@ def test_to_without_an_equals_sign():
         ("['meta', 'meta', 'cpu']", "[torch.half, torch.long, torch.float]"),
     ],
     at={
+        "t.device.type for t": (
+            "This line asks for the devices. Which of the three does the layer know as its own, "
+            "and how deep does the call go?"
+        ),
         "t.dtype for t": (
             "The devices are right, so you know who moves. Now the dtypes: what kind of number "
             "does each of the three hold?"
@@ -185,6 +189,10 @@ def test_back_from_meta():
         "nn.init.ones_(model.weight)",
     ],
     at={
+        "[[1.0 - size] * size]": (
+            "The weight was full of ones before the step. Now it is not where one step leads: "
+            "does the optimizer hold this very Parameter, and with which rate?"
+        ),
         "[[1.0] * size]": (
             "This line comes before the step: the weight should be on the CPU by now, and full of"
             " ones."
@@ -363,6 +371,10 @@ def test_first_values_of_our_own():
         "        module.reset_parameters()",
     ],
     at={
+        "layer.bias.abs()": (
+            "The weights of this Linear have the right size. But its bias is not as in a new "
+            "layer: did it get first values?"
+        ),
         "layer.weight.abs().max()": (
             "This line looks at the Linear layers, deep ones too: their weights should be on the "
             "CPU, as large as in a new layer."
@@ -429,6 +441,10 @@ def test_write_the_landing_on_the_cpu():
         "but only one of the two is trained.",
     },
     at={
+        "layer(torch.ones(1, 1))": (
+            "This line asks for the output. What does the layer read when it runs, and how is "
+            "that made from the number behind it?"
+        ),
         "layer.named_parameters()": (
             "The output is right. A parameter's name is the path to it: print(layer). Which "
             "children lead to the number that is trained?"
@@ -478,6 +494,14 @@ def test_a_weight_that_is_computed():
         "with torch.no_grad():\n    self.last = y.clone()\nreturn y",
     ],
     at={
+        "layer.weight.grad.tolist()": (
+            "Backward ran. But the weight's gradient is not that of one walk from y: what does "
+            "your forward return?"
+        ),
+        "twin = copy.deepcopy": (
+            "The layer remembers its output. But it cannot be copied: which of its attributes "
+            "holds a piece of a graph?"
+        ),
         "torch.equal(layer.last": (
             "This line comes before the copy: the layer should still remember the numbers of its "
             "last output."
