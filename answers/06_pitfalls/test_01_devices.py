@@ -231,6 +231,10 @@ def test_a_wish_and_a_place():
         "looks like a wrong value. PyTorch's parser is C++, and has another word for it.",
     },
     at={
+        "assert ends ==": (
+            "The first place exists, the second is not in this build, the third is a typo. Who "
+            "complains each time, and does `except RuntimeError` catch it?"
+        ),
         "e.__name__ for e in parents": (
             "The three ends are right. Now for the error of a full GPU: print `full.__mro__`, and "
             "see who of the three is in it."
@@ -444,7 +448,7 @@ def test_who_missed_the_move():
 @koan(
     see="torch.nn.Module.register_buffer",
     hint=[
-        "The mask is made for the first input. What happens to it when the model moves?",
+        "When is the mask made, and on which device? Where are the scores after the move?",
         "Either the mask moves along, or it is made again where it is missing.",
         "A buffer is saved, unless you say otherwise.",
     ],
@@ -629,7 +633,8 @@ def test_give_the_default_back():
     claims=["A-4.1-07"],
     see="torch.Tensor.new_zeros",
     hint=[
-        "Two tensors are made without asking where the model is: one in __init__, one in forward.",
+        "Which tensors are made without asking where the model is? Look in __init__, and in "
+        "forward.",
         "When __init__ runs, nobody knows yet where the model will go.",
         "What .to() and load_state_dict should know of must be registered.",
     ],
@@ -716,6 +721,10 @@ def test_give_the_default_back():
         "    return state",
     ],
     at={
+        'fresh.to("meta")': (
+            "On the CPU all is right. Now model and x are on meta, and the result should be "
+            "there, too."
+        ),
         "expected + model.cell": (
             "This line computes the right result by hand, on the CPU. It reads `model.cell` and "
             "`model.mean`."
@@ -726,7 +735,7 @@ def test_give_the_default_back():
         ),
         "assert fresh(x).tolist()": (
             "`fresh` began with a mean of zeros and loaded the state dict of `model`. Its result "
-            "should now be the same: what did not come along?"
+            "should now be the same: what did not come along, or is computed in another way?"
         ),
     },
 )

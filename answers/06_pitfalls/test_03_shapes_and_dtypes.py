@@ -51,6 +51,10 @@ from sensei import answer, koan
         "correct = guesses.eq(labels.view_as(guesses))",
     ],
     at={
+        "== share": (
+            "Each guess should be compared once, with its own label. Print `correct`: what is "
+            "its shape, and who met whom?"
+        ),
         "return correct.sum().item()": (
             "This line sums `correct`: it should be a tensor with one yes or no for each sample."
         ),
@@ -227,9 +231,10 @@ def test_a_list_of_batches():
         "return (pictures.transpose(1, 3) - mean).transpose(1, 3)",
     ],
     at={
+        "centred.shape": ("The result should have the shape of the pictures. Print both."),
         "torch.testing.assert_close(centred": (
-            "The shape is right, but a colour did not lose its own mean. Was it another mean, or "
-            "did it meet another dimension?"
+            "The shape is right. But each place in dimension 1 should hold its colour without "
+            "its own mean. Which mean met which dimension, and did a dimension move?"
         ),
     },
 )

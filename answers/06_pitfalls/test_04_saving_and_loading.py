@@ -323,8 +323,8 @@ def test_what_the_wrapper_wrote():
     ],
     at={
         "plain.load_state_dict(torch.load(path))": (
-            "The plain model loads your file here, strictly. The message says what it wanted, and "
-            "what it found."
+            "The plain model loads your file here, strictly. Read the message: are the names "
+            "others, or is it no state dict that lies in the file?"
         ),
         "for parameter in plain.parameters()": (
             "All names fit. But the numbers are not those that `fast` was given."
@@ -816,10 +816,12 @@ def test_one_picture_and_its_company():
 @koan(
     see="torch.load",
     hint=[
+        "If loading fails, compare the missing names with the unexpected ones: what is too much "
+        "in a name, or too little?",
         "Wrappers nest, in both orders. How many prefixes can a name have?",
         "A word inside a name is no prefix, and an ending may fit two names. Print both lists.",
-        "Stay strict: a checkpoint without the norm must not load in silence.",
-        "What else does a model need before it can predict?",
+        "A checkpoint without the norm must not load in silence. And what else does a model need "
+        "before it can predict?",
     ],
     why=(
         "Peel the prefixes from the front, as often as needed; load strictly, so that what is "

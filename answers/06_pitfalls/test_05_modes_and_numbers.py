@@ -76,7 +76,7 @@ def test_two_complaints_about_a_service():
 @koan(
     see="torch.nn.functional.scaled_dot_product_attention",
     hint=[
-        "eval() reached the head: head.training is False. Who does not ask for it?",
+        "eval() reaches the head: head.training is False then. Who should ask for it, and when?",
         "dropout_p is a plain number. When should it be 0.5, and what else should it be?",
     ],
     why=(
@@ -117,6 +117,10 @@ def test_two_complaints_about_a_service():
         "return F.dropout(weights, 0.5, self.training) @ x",
     ],
     at={
+        "head.eval()(x), plain": (
+            "In eval mode the head should give plain attention, each time: the same scale as "
+            "before, and nothing dropped."
+        ),
         "torch.allclose(first, second": (
             "Eval mode is right. But in train mode two answers are nearly the same: is anything "
             "dropped there?"
@@ -386,6 +390,10 @@ def test_the_first_and_the_last_line_of_two_logs():
         ("[2, 4]", "0.31"): "That is the best for an ill one. This one is healthy.",
     },
     at={
+        "assert ill ==": (
+            "This line compares the two counts: after one sigmoid, then after two. On which side "
+            "of 0.5 is the sigmoid of a small positive number?"
+        ),
         "round(loss.item(), 2)": (
             "Both counts are right. The surest healthy one got 0 from its sigmoid: what does the "
             "loss make of a score of 0?"
@@ -453,6 +461,10 @@ def test_a_ward_where_all_are_ill():
         ("[float('inf'), float('inf')]", "OverflowError"),
     ],
     at={
+        "losses.exp().tolist()": (
+            "This line looks at the tensor: exp(100) has 44 digits. What is the largest number "
+            "of its dtype? torch.finfo tells."
+        ),
         "assert caught.type is": (
             "Both numbers are right. The exception comes from Python's own math: see the "
             "arithmetic ones in its tree of exceptions."
@@ -507,12 +519,17 @@ def test_the_perplexity_of_a_bad_day():
         "return (scores.logsumexp(dim=-1) - (scores.softmax(dim=-1) * scores).sum(dim=-1))",
     ],
     at={
+        "entropy(sure).tolist()": (
+            "Here each row should give one entropy near 0. Print it: is the shape right? And if "
+            "there is a nan, which step makes it?"
+        ),
         "entropy(sure).sum().backward()": (
             "The numbers for sure answers are right. But no way leads from them back to the scores."
         ),
         "sure.grad.isfinite()": (
-            "The numbers for sure answers are right. But a gradient is nan or infinite: backward "
-            "passes each step, also those whose result was replaced."
+            "The numbers for sure answers are right. But their gradient is nan, infinite or "
+            "missing: print sure.grad. Backward passes each step, also those whose result was "
+            "replaced."
         ),
         "assert_close(found": (
             "Sure answers are right. Now usual scores, all raised by 100, should give the "
@@ -555,7 +572,7 @@ def test_the_entropy_of_a_sure_answer():
 @koan(
     see="torch.where",
     hint=[
-        "The means are right, the gradient of w is nan. What is divided for the empty sentence?",
+        "What is divided for the empty sentence? And what does backward make of that division?",
         "where sends the gradient 0 into the other branch. What is 0 / 0 there?",
         "Make the division harmless before it takes place, not after.",
     ],
@@ -593,6 +610,10 @@ def test_the_entropy_of_a_sure_answer():
         "return torch.where(count > 0, total / torch.where(count > 0, count, 1.0), 0.0)",
     ],
     at={
+        "w.grad.item() ==": (
+            "The means are right, but the gradient of w is not. Print it. Which operations does "
+            "backward pass for each sentence?"
+        ),
         "assert found.tolist() ==": (
             "No gradient yet: here the means are compared. The tokens that count give the mean, "
             "and an empty sentence has the mean 0."

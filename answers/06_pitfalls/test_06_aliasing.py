@@ -81,6 +81,10 @@ def test_two_cameras_with_one_buffer_each():
         ),
     },
     at={
+        "message.tolist()": (
+            "This line looks at the numbers. How many copies of the four bytes are there? Does "
+            "data_ptr() change with from_numpy?"
+        ),
         "assert caught.type is": (
             "The tensor is right. The exception is Python's: these bytes are lent to somebody. "
             "Look through its list of built-in exceptions."
@@ -323,6 +327,13 @@ def test_a_sum_that_remembers_other_calls():
         "target = torch.tensor(target.item() / 10)",
     ],
     at={
+        "epoch.tolist() ==": (
+            "In the first epoch, or in a later one? First: is each target a tenth of its price? "
+            "Later: print data.targets as well."
+        ),
+        "data.targets.tolist() == prices": (
+            "Each epoch is right. But the data are not what they were: print data.targets."
+        ),
         "epoch = torch.stack": (
             "Here the targets of an epoch are stacked: each one must still be a tensor, all of "
             "one shape."
@@ -436,7 +447,8 @@ def test_a_teacher_copied_from_a_student():
 @koan(
     see="torch.Tensor.cpu",
     hint=[
-        "cpu() moves what is elsewhere. What does it return for a tensor that is there already?",
+        "A tensor may be on the CPU already. Does cpu(), or what you wrote in its place, make "
+        "new memory for it then?",
         "Compare data_ptr() of the weight and of what was kept.",
         "Say that you want a copy, whatever the device.",
     ],
@@ -469,9 +481,13 @@ def test_a_teacher_copied_from_a_student():
         "return copy.deepcopy(model).cpu().state_dict()",
     ],
     at={
+        "== before": (
+            "What you kept can be loaded. But its numbers are not those from before the change. "
+            "Compare data_ptr() of the model and of what was kept."
+        ),
         "not value.requires_grad": (
-            "What is kept should be a dictionary of tensors that ask for no gradient: nothing in "
-            "it may hang on a graph."
+            "What is kept should be a dictionary of tensors that ask for no gradient. Print what "
+            "`keep` returns."
         ),
         "model.load_state_dict(best)": (
             "What you kept goes back into the model here, strictly: each parameter and each "
@@ -505,7 +521,8 @@ def test_the_best_so_far_is_the_last():
 @koan(
     see="torch.Tensor.mT",
     hint=[
-        "Print the shape of x.T for a batch of shape (2, 4, 3).",
+        "For a batch of shape (2, 4, 3): print the shape of x.T, or of what you wrote in its "
+        "place.",
         "Only the last two dimensions are those of the matrices. The first one counts samples.",
     ],
     why=(
@@ -529,6 +546,10 @@ def test_the_best_so_far_is_the_last():
         "return torch.bmm(x.mT, x)",
     ],
     at={
+        "products.shape": (
+            "The shape is not right. For each sample there should be one square table: columns "
+            "by columns."
+        ),
         "assert_close(product": (
             "The shape is right, the numbers are not. Take one sample, and multiply by hand: "
             "which numbers did your line bring together?"
@@ -560,7 +581,7 @@ def test_a_product_for_each_sample():
     hint=[
         "By default an RNN puts the steps first and the samples second.",
         "reshape reads in the order of memory: which sample comes after step 0 of sample 0?",
-        "First bring the samples to the front, then flatten.",
+        "Which numbers must be neighbours before anything is cut into rows?",
     ],
     why=(
         "The shape fits, so nothing complains, and the loss even falls a little: each row holds "
@@ -586,6 +607,10 @@ def test_a_product_for_each_sample():
         "return torch.stack([sample.flatten() for sample in out.unbind(1)])",
     ],
     at={
+        "rows.shape": (
+            "The shape is not right. One row for each sample is wanted, with all its steps in "
+            "it. Print rows.shape."
+        ),
         "torch.equal(piece": (
             "The shape is right. But a row should hold the steps of its own sample, one after the "
             "other, and this piece is another one."
@@ -620,7 +645,7 @@ def test_all_steps_of_a_sample_in_one_row():
     hint=[
         "If output row i does not depend on a sample, what is its gradient for that sample?",
         "Take the gradient of one row of the output, not of all.",
-        "The model and x are not yours: give the parameters no .grad, and do not change x.",
+        "The model and x are not yours: leave the mode, each .grad and x as they are.",
     ],
     why=(
         "A gradient tells who was read. Row i of the output should depend on sample i alone: any "
@@ -659,6 +684,14 @@ def test_all_steps_of_a_sample_in_one_row():
         "return [j for j, row in enumerate(grad) if row.abs().sum() > 0]",
     ],
     at={
+        "== expected": (
+            "Print the indices beside `expected`. Do you ask for row i alone? And does something "
+            "of an earlier call still count?"
+        ),
+        "norm.eval()": (
+            "All is right in train mode. Here the norm is in eval mode. Is it still, when "
+            "`sources` asks it?"
+        ),
         "torch.equal(x, before)": (
             "The indices are right. But x is not as it was: look at its numbers and at its flag."
         ),

@@ -575,6 +575,10 @@ def test_words_that_nobody_read():
         "isinstance(model.get_submodule(n.rpartition('.')[0]), layers)]",
     ],
     at={
+        "decayed(row)": (
+            "This line lists who did decay. Print `quiet`: who is on the wrong side, and by what "
+            "do you choose?"
+        ),
         '"weight_decay": 0.0': (
             "Each entry of `quiet` is looked up here, as a name from named_parameters(). Print "
             "`quiet`."
@@ -616,9 +620,11 @@ def test_who_must_not_decay():
 @koan(
     see="torch.optim.Optimizer",
     hint=[
-        "optimizer.param_groups is a list of dicts; 'params' holds the parameters of each.",
-        "`in` asks with ==, and == of two tensors compares numbers. What would be safe to compare?",
-        "A frozen parameter may stay outside: nobody wants to move it.",
+        "A frozen parameter may stay outside: nobody wants to move it. And an optimizer may have "
+        "several groups: print optimizer.param_groups.",
+        "A list answers `in` with ==, and == of two tensors compares numbers. What would be safe "
+        "to compare?",
+        "Two questions: who is in the model and not held? And who is held and not in the model?",
     ],
     why=(
         "Compare identities: id(p), or `is`. Two lines after building an optimizer, or after any "
@@ -670,7 +676,7 @@ def test_who_must_not_decay():
         ),
         '(["2.weight"], 2)': (
             "Layer 2 was replaced. The optimizer does not hold its new weight, and still holds "
-            "two old tensors. How does `check` tell tensors apart?"
+            "two old tensors. Does `check` see both, and how does it tell tensors apart?"
         ),
         '"0.bias", "2.weight"': (
             "Now layer 0 is trainable, too, and the optimizer does not hold it. The names come in "

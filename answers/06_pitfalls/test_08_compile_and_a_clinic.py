@@ -422,7 +422,8 @@ def test_the_floor_of_a_blind_model():
     see="torch.optim.Optimizer.step",
     hint=[
         "After one turn: which parameters have moved? Print a sum of each.",
-        "One part moves twice in each turn, the other never. Who is called `optimizer` at the end?",
+        "How often does each part move in one turn? Who is called `optimizer` at the end of a "
+        "turn?",
         "A loop variable stays alive after its loop. With which value?",
     ],
     why=(
@@ -431,6 +432,7 @@ def test_the_floor_of_a_blind_model():
         "first at who moves: compare each parameter before and after one step."
     ),
     wrong={
+        "return 1.0": ("That is a number. A model is wanted that has learned from x and y."),
         "for _ in range(200):\n"
         "    for optimizer in optimizers:\n"
         "        optimizer.zero_grad()\n"
@@ -471,6 +473,12 @@ def test_the_floor_of_a_blind_model():
         "    F.mse_loss(head(body(x)), y).backward()\n"
         "    optimizer.step()",
     ],
+    at={
+        "mse_loss(fit(x, y)(x), y)": (
+            "Both trainings should end with a loss below 2. Look at one turn: which parameters "
+            "move, how often, and by which gradients?"
+        ),
+    },
 )
 def test_first_patient_the_loss_stays_high():
     """Two parts, two optimizers, and a loss that hardly falls. Find the fault and repair it.
@@ -497,11 +505,11 @@ def test_first_patient_the_loss_stays_high():
         #     for _ in optimizers:
         #         optimizer.step()
         # end
-        return F.mse_loss(head(body(x)), y).item()
+        return nn.Sequential(body, head)
 
     x = torch.linspace(-1, 1, 32)[:, None]
-    assert fit(x, 5 * x + 20) < 2
-    assert fit(x, x.sin() - 20) < 2
+    for y in (5 * x + 20, x.sin() - 20):
+        assert nn.functional.mse_loss(fit(x, y)(x), y) < 2
 
 
 @koan(
@@ -550,6 +558,9 @@ def test_first_patient_the_loss_stays_high():
         "    optimizer.zero_grad()",
     ],
     at={
+        "return optimizer": (
+            "Here `optimizer` is handed back, so this name should exist after the marked lines."
+        ),
         "isinstance(optimizer, torch.optim.Adam)": (
             "What comes back is no Adam, and Adam was to be kept."
         ),
@@ -665,8 +676,8 @@ def test_second_patient_the_weight_trembles():
     ],
     at={
         "rest.square().mean()": (
-            "The model is not good enough yet. A right cure may not be the whole one: look at the "
-            "shapes, then at which rows meet."
+            "The model is not good enough yet. A right cure may not be the whole one: look at "
+            "the shapes, at which rows meet, and whether the parameters move."
         ),
     },
 )

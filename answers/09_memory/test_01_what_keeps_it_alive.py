@@ -210,6 +210,9 @@ def test_a_chain_of_sums():
         ): "No number of the bias is needed for backward, but it wants a gradient.",
     },
     at={
+        "left(torch.no_grad())": (
+            "This prediction was made under no_grad. Print its grad_fn: what can it lead to?"
+        ),
         "left(nullcontext())": (
             "The first list is right. This prediction has a history. Walk from its grad_fn to "
             "the ends: what sits there?"
@@ -314,6 +317,10 @@ def test_six_ways_to_log_a_prediction():
         ("[100, 100, 100]", "9.0"): "One hundred numbers: but how many bytes for each?",
     },
     at={
+        "assert held ==": (
+            "This line looks at the bytes only. A float32 takes 4. What is the shape of the "
+            "gradient after each backward?"
+        ),
         "weight.grad[0].item()": (
             "The bytes are right. Now the number: what does a backward do with a gradient that "
             "is there already?"
@@ -502,7 +509,8 @@ def test_hooks_that_are_hung_up_again():
     see="torch.OutOfMemoryError",
     hint=[
         "An exception has a traceback, the traceback has frames, a frame has its variables.",
-        "How long does Python hold the exception? Until the end of which block?",
+        "How long does Python hold the exception? Until the end of which block? And does a name "
+        "of yours hold it longer?",
     ],
     why=(
         "While the except block runs, Python holds the exception, and with it the frame of the "
@@ -549,6 +557,10 @@ def test_hooks_that_are_hung_up_again():
         "        continue",
     ],
     at={
+        "assert left ==": (
+            "All results are right. `left` notes how many `hidden` are alive when a try starts. "
+            "What does an exception lead to, and who still holds it?"
+        ),
         "raise torch.OutOfMemoryError": (
             "There is no room for this batch, and its error goes all the way out. It should be "
             "caught, and the half tried."
@@ -759,6 +771,16 @@ def test_words_without_objects():
     ),
     wrong={
         "means, failed = [], []\n"
+        "for x in batches:\n"
+        "    try:\n"
+        "        means.append(net(x).detach()[0])\n"
+        "    except ValueError as error:\n"
+        "        failed.append(error.with_traceback(None))\n"
+        "return means, failed": (
+            "One number of a batch is not its mean. And as a view it keeps the memory of the "
+            "others."
+        ),
+        "means, failed = [], []\n"
         "with torch.no_grad():\n"
         "    for x in batches:\n"
         "        try:\n"
@@ -865,10 +887,10 @@ def test_write_an_evaluation_that_lets_go():
                 raise ValueError(hidden.max().item())
             return hidden * self.weight
 
-    for scale in (0.5, 2.0):
-        means, failed = evaluate(Square(init=scale), (torch.ones(2) * n for n in (1, 9, 3, 8)))
-        assert [float(mean) for mean in means] == [scale, 9 * scale]
-        assert [repr(error) for error in failed] == ["ValueError(81.0)", "ValueError(64.0)"]
+    for scale, pair in zip((0.5, 2.0), torch.tensor([[1.0, 3.0], [3.0, 1.0]])):
+        means, failed = evaluate(Square(init=scale), (pair * n for n in (1, 9, 3, 8)))
+        assert [float(mean) for mean in means] == [5 * scale, 45 * scale]
+        assert [repr(error) for error in failed] == ["ValueError(729.0)", "ValueError(576.0)"]
         assert not any(getattr(mean, "grad_fn", None) for mean in means), "a mean has a graph"
         assert len(list(stopped)) == 0, "an error still holds the batch that failed"
         assert len(list(passed)) == 0, "a batch that went well is still in memory"

@@ -411,6 +411,13 @@ def test_questions_without_numbers():
         "are shared no more. Built on meta, the model shares them, and never took memory at all."
     ),
     wrong={
+        'model = Tied(words // 2).to("meta")': (
+            "Half of the words, and each is counted twice. Another model happens to give the "
+            "number."
+        ),
+        'model = Tied(words).to("meta")\nmodel.head = None': (
+            "A part that is taken away is not counted. But then it is no longer the whole model."
+        ),
         'model = Tied(words).to_empty(device="meta")': (
             "This is a move as well, and makes new parameters in the same way."
         ),
@@ -427,6 +434,10 @@ def test_questions_without_numbers():
         "with torch.device('meta'):\n    model = Tied(words=words)",
     ],
     at={
+        "type(model) is Tied": ("The model that is counted should still be a Tied."),
+        "model.embedding.weight.shape": (
+            "The counted model should have both layers, for all the words."
+        ),
         "parameter.is_meta for parameter": (
             "A parameter of your model is not on meta, so it takes memory."
         ),
@@ -455,6 +466,7 @@ def test_two_layers_share_a_weight():
         # model = Tied(words).to("meta")
         # end
         assert type(model) is Tied
+        assert model.embedding.weight.shape == model.head.weight.shape == (words, 8)
         assert all(parameter.is_meta for parameter in model.parameters())
         return bytes_of(model.parameters())
 
@@ -464,8 +476,10 @@ def test_two_layers_share_a_weight():
 @koan(
     see="torch.optim.Optimizer.zero_grad",
     hint=[
-        "The flag is about the future. Which two things from the past still lie in memory?",
-        "optimizer.state is a dict: parameter -> its tensors.",
+        "The flag is about the future, and two things lie in memory from the past. Which of the "
+        "three is still missing in your lines?",
+        "optimizer.state is a dict: parameter -> its tensors. If something comes back with the "
+        "next step: who still makes gradients?",
         "Let go of what belongs to the body only. The head goes on as before.",
     ],
     why=(
@@ -569,7 +583,7 @@ def test_freeze_and_get_the_memory_back():
 @koan(
     see="torch.empty",
     hint=[
-        "Ask kept_by for some numbers of rows, and look at the differences.",
+        "Ask `kept` for some numbers of rows, and look at the differences.",
         "A part may grow with the rows, and a part may be there for any number of rows.",
         "Two measurements give both parts. Or search: it costs no memory on meta.",
     ],
@@ -598,6 +612,10 @@ def test_freeze_and_get_the_memory_back():
         "import math\nslope = kept(2) - kept(1)\nreturn math.floor((budget - kept(1)) / slope) + 1",
     ],
     at={
+        "kept(rows) <= budget": (
+            "The rows should fit, and one row more should not. Print kept(rows) and kept(rows + "
+            "1) beside the budget: which half failed?"
+        ),
         "torch.empty(rows, width": (
             "`kept` was asked for something that is no number of rows. Print what it is given."
         ),
