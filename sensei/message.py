@@ -147,7 +147,8 @@ def _other_type(mine: object, wanted: object) -> str:
         if isinstance(wanted, list | tuple | dict | set | str) and type(mine) in FORMS:
             return words.OTHER_FORM.format(wanted=FORMS[type(wanted)], given=FORMS[type(mine)])
     elif isinstance(mine, list | tuple) and isinstance(wanted, list | tuple):
-        if len(mine) == len(wanted):
+        # Where the places differ in form, to name one of them would say too much.
+        if len(mine) == len(wanted) and len({type(one) for one in wanted}) == 1:
             return next((told for a, b in zip(mine, wanted) if (told := _other_type(a, b))), "")
     return ""
 

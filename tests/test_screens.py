@@ -221,6 +221,7 @@ def test_sides():
         ("None", "[0.0]", ""),
         ("[(1, 0)]", "[[0, 1]]", "a list is asked for here, and this is a tuple"),
         ("torch.tensor([1.0])", "[2.0]", "a list is asked for here, and this is a tensor"),
+        ("[32, 16]", "[32, 'refused']", ""),
         ("RuntimeError()", "TypeError", "without calling it"),
         ("torch.int64", "torch.int32", ""),
     ],
