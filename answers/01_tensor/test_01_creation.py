@@ -114,6 +114,10 @@ def test_three_elements_four_times():
         ("[torch.Size([]), torch.Size([3])]", "[torch.long, torch.float]"),
     ],
     at={
+        "tuple(torch.tensor(3).shape)": (
+            "This line asks for the two shapes. Does each spelling take the 3 for the same kind "
+            "of thing?"
+        ),
         "torch.tensor([3]).dtype": (
             "The shapes are right. This line asks for the dtypes, and now the 3 stands in a "
             "list. Which spelling looks at the type of a number?"
@@ -226,7 +230,8 @@ def test_one_follows_and_one_remembers():
 @koan(
     see="torch.Tensor.to",
     hint=[
-        "Double and Float in the error are old names for two dtypes. Which one comes from NumPy?",
+        "If an error says Double or Float: these are old names for two dtypes. Which one comes "
+        "from NumPy?",
         "A layer multiplies only what has the dtype of its weight. Convert the data, once.",
     ],
     why=(
@@ -253,6 +258,10 @@ def test_one_follows_and_one_remembers():
         "x = torch.Tensor(data)",
     ],
     at={
+        "layer(x).shape": (
+            "This line asks the layer. Do the type and the dtype of `x` fit the layer's weight, "
+            "and is there one answer for each row?"
+        ),
         "dtypes == [torch.float32": (
             "The layer runs now. This line asks whether `x` and the layer both have the dtype "
             "that the layer was made with."
@@ -357,6 +366,10 @@ def test_which_names_are_classes():
         "return ramp",
     ],
     at={
+        "len(ramp) == len(x)": (
+            "This line only counts: the ramp must have as many numbers as `x`, in all three "
+            "calls. Print it: how many has yours?"
+        ),
         "ramp.dtype is x.dtype": (
             "The count is right. This line looks at the dtype: it should be that of `x`, in all "
             "three calls. What decides it in your lines?"

@@ -248,6 +248,10 @@ def test_a_promise_that_view_cannot_keep():
             "This line looks only at the shape: first the rows, then the columns, then the "
             "colours. Which old axis has come to each place?"
         ),
+        "hwc[row, column]": (
+            "The shape is right. But a pixel does not have its own three colours. Print some "
+            "pixels of `chw` and of `hwc` side by side."
+        ),
     },
 )
 def test_a_picture_with_its_colours_last():
@@ -296,6 +300,10 @@ def test_a_picture_with_its_colours_last():
         "rows = image.view(2, 2, 9)\ntiles = rows.view(2, 2, 3, 3).movedim(2, 1)",
     ],
     at={
+        "tuple(tiles.shape)": (
+            "This line only looks at the shape: row of tiles, column of tiles, then row and "
+            "column inside a tile. How long is each axis?"
+        ),
         "tiles[i, j].tolist()": (
             "The shape is right. But a tile holds other numbers than its part of the image. "
             "Print `tiles[0, 0]` and its neighbours, beside the image."
@@ -303,6 +311,10 @@ def test_a_picture_with_its_colours_last():
         "image[2:, 6:].tolist()": (
             "All tiles show the right numbers. But the write to one of them did not reach the "
             "image. Does one of your steps make new memory?"
+        ),
+        "image < 0": (
+            "The tile itself has been written to. This line counts all cells below zero in the "
+            "image: did the write reach others too?"
         ),
     },
 )

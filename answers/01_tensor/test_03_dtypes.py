@@ -116,6 +116,10 @@ def test_a_tensor_without_dimensions():
             "Both are tensors. This line asks whether both hold floating point numbers. What is "
             "the dtype of each?"
         ),
+        "a + b": (
+            "Both hold floating point numbers. This line wants the bytes of one element, of "
+            "`a`, `b` and their sum. Which is not as asked?"
+        ),
     },
 )
 def test_two_small_floats_with_a_larger_sum():
@@ -146,6 +150,10 @@ def test_two_small_floats_with_a_larger_sum():
         ("[3.5, -3.5]", "[0, 0]"): "That is what `/` gives. `//` keeps whole numbers whole.",
     },
     at={
+        "(x // 2).tolist()": (
+            "This line asks for the two quotients. Which whole number does `//` take for 3.5, "
+            "and which for -3.5?"
+        ),
         "(x % 2).tolist()": (
             "The quotients are right. Multiply each of them by two: what must be added to come "
             "back to the number in `x`?"
@@ -248,11 +256,15 @@ def test_who_follows_the_default_dtype():
     at={
         "brighten(dark).tolist()": (
             "These dark pixels all have room for 100 more, so nothing has to wrap or to be cut "
-            "off. Print what comes out: which one is off?"
+            "off. Print what comes out."
         ),
         "dtypes == [torch.uint8": (
             "All pixels have the right value. This line looks at the dtypes: as what did the "
             "pictures come in, and as what do they leave?"
+        ),
+        "brighten(light).tolist()": (
+            "The dark pixels are right. These bright ones have no room for 100 more. Print what "
+            "comes out: how far should each of them go?"
         ),
     },
 )
@@ -381,6 +393,10 @@ def test_moves_that_are_refused():
             "The first words came out right, these did not. Print `keep` for both: is it "
             "right for each place?"
         ),
+        "real_words(torch.tensor([8": (
+            "This line wants the words that are no padding, in their order. Print `padding` and "
+            "`keep` side by side: is each place right?"
+        ),
     },
 )
 def test_turn_a_mask_over():
@@ -431,6 +447,10 @@ def test_turn_a_mask_over():
         "both = first.long() + second\nkeep = ~hidden.bool()\nreturn both[keep].sum() / keep.sum()",
     ],
     at={
+        "mean.item()": (
+            "This line looks at the values of the three means. Print the sums, the mask and the "
+            "mean for each: which one is off first?"
+        ),
         "mean.is_floating_point()": (
             "All three means have the right value. This line looks at their dtypes: is each of "
             "them a floating point tensor?"

@@ -31,6 +31,10 @@ from sensei import answer, koan
         ("(32, 8)", "40"): "NumPy counts strides in bytes. PyTorch counts elements.",
     },
     at={
+        "part.stride()": (
+            "This line asks how far `part` walks in the memory of `x`: to its next row, then to "
+            "its next column."
+        ),
         "part.storage_offset()": (
             "The strides are right. This line asks where `part` starts. Count the numbers in the "
             "memory of `x` that come before the first of `part`."
@@ -77,6 +81,10 @@ def test_walk_through_a_part():
         "return mine.data_ptr() == other.data_ptr()",
     ],
     at={
+        "x.data, x[1:]": (
+            "All three read the memory of `x`, though not all from its start, so `share` should "
+            "say yes each time. Which answer is off?"
+        ),
         "x.clone()": (
             "All that read the memory of `x` are found. These two have memory of their own. Do "
             "you compare something in which other tensors may be like `x`?"
@@ -231,6 +239,10 @@ def test_safe_behind_contiguous():
             "This line reads `y` in the usual way: it must equal `x` in every place. The order "
             "in memory is only looked at after that."
         ),
+        "in_a_line == memory": (
+            "`y` equals `x` in every place. This line reads its memory from one end: do the "
+            "numbers of a column lie side by side, without a gap?"
+        ),
     },
 )
 def test_store_column_after_column():
@@ -305,6 +317,10 @@ def test_copies_before_a_matrix_product():
         ("torch.Size((1, 3, 2, 5))", "(30, 1, 15, 3)"),
     ],
     at={
+        "tuple(image.shape)": (
+            "This line asks for the shape: the sizes, in the order in which you index. Does a "
+            "memory format have a say in that?"
+        ),
         "image.stride()": (
             "The shape is right. For the strides, follow the memory: the channels of one pixel, "
             "then the next pixel, then the next row."
@@ -362,7 +378,7 @@ def test_a_hundred_columns_from_one():
     see="torch.Tensor.clone",
     hint=[
         "Print the whole table after the write, and the column that it was made from.",
-        "Four cells of a row are one cell of memory. What does a write to one of them mean?",
+        "After expand, four cells of a row are one cell of memory. What does a write to one mean?",
     ],
     why=(
         "Each row was one cell of memory, seen four times, so the write hit the whole row and the "
@@ -385,9 +401,17 @@ def test_a_hundred_columns_from_one():
         "table = torch.cat([column] * 4, dim=1)",
     ],
     at={
+        "table_of(ones)": (
+            "This line wants zeros in the first column, and the other columns as they were. "
+            "Print your table: what is in each cell?"
+        ),
         "table_of(primes)[:, 1:]": (
             "The zeros are where they should be. But the other columns do not hold the numbers "
             "of the column that was handed in. Print the table."
+        ),
+        "primes.tolist()": (
+            "The table is right. But the column that was handed in has been written to as well. "
+            "Whose memory does the table use?"
         ),
     },
 )
@@ -471,6 +495,10 @@ def test_one_step_too_far():
         "return torch.as_strided(x, (len(x) - size + 1, size), (step, step), x.storage_offset())",
     ],
     at={
+        "whole.tolist() == [[0": (
+            "This line reads all windows over `x`. Print yours: how many are there, and where "
+            "does each one start?"
+        ),
         "odd.tolist() == [[1, 3]": (
             "The windows over all of `x` are right. This time they slide over `x[1::2]`, a part "
             "with gaps. How does it step, and where does it start?"

@@ -89,9 +89,13 @@ def test_a_write_through_the_detached_tensor():
     },
     right=["snapshot = weight.clone().detach()"],
     at={
+        "snapshot.tolist()": (
+            "The weight has been wiped by now, and this line reads the snapshot: the old "
+            "numbers should be in it. Whose memory does it read?"
+        ),
         "not snapshot.requires_grad": (
-            "The numbers stay, as they should. This line looks at the flag: the snapshot still "
-            "requires grad."
+            "The numbers stay, as they should. This line asks the snapshot for its flag: nobody "
+            "should want a gradient for it."
         ),
     },
 )
@@ -174,6 +178,10 @@ def test_who_may_carry_the_flag():
     },
     right=["y = x.view(3).requires_grad_()", "y = x.detach()\ny.requires_grad = True"],
     at={
+        "x.requires_grad, y.requires_grad": (
+            "This line looks at the two flags: `x` should be without, `y` should be with. Print "
+            "both, and ask whether `x` and `y` are two tensors."
+        ),
         "y.tolist()": (
             "Both flags are right. Here `x` has been written to, and `y` should show the same "
             "three numbers. Whose memory does it read?"
@@ -259,6 +267,10 @@ def test_which_writes_are_refused():
         "parameter.detach().copy_(values)",
     ],
     at={
+        "weight.tolist() == numbers": (
+            "This line reads the parameter after the call: are the new numbers in it, the first "
+            "time and the second time?"
+        ),
         "assert weight.requires_grad": (
             "The numbers have arrived. This line looks at the flag of the parameter: it was on, "
             "and it should still be on."

@@ -100,7 +100,7 @@ def test_assign_through_two_brackets():
 @koan(
     see="torch.Tensor.index_add_",
     hint=[
-        "The given line reads, adds, and assigns. How often is each place assigned?",
+        "`counts[labels] += 1` reads, adds, and assigns. How often is each place assigned?",
         "You need a method that adds every item where its index says.",
     ],
     why="counts[labels] += 1 reads first and assigns afterwards, once per item. Where a label "
@@ -117,6 +117,10 @@ def test_assign_through_two_brackets():
         "counts += torch.bincount(labels, minlength=3)",
     ],
     at={
+        "count(torch.tensor([0": (
+            "Here label 0 comes twice, label 2 once, and label 1 not at all. Print the counts: "
+            "is each label counted as often as it comes?"
+        ),
         "count(torch.tensor([1, 1, 1]))": (
             "The first count is right. Here one label comes three times and two labels do not "
             "come at all. All three want a count."
@@ -157,6 +161,10 @@ def test_count_labels_that_repeat():
         "return table[torch.arange(len(table))[:, None], order]",
     ],
     at={
+        "arrange(keys, order)": (
+            "The order was made from this very table, so each row should come out sorted. Print "
+            "yours: which numbers stand in each row?"
+        ),
         "arrange(names, order)": (
             "The first table is right: its own numbers made the order. This is another table. "
             "Does `order` alone say who goes where?"
@@ -239,6 +247,16 @@ def test_where_two_shapes_collide():
         "down the columns.",
     },
     right=["return table / table.sum(dim=1)[:, None]", "return table / table.sum(1).unsqueeze(1)"],
+    at={
+        "shares(torch.tensor([[1.0": (
+            "This line wants each number divided by the sum of its own row. Print what you "
+            "divide by: its shape, and its numbers."
+        ),
+        "shares(torch.ones(3": (
+            "The square table is right. This one has three rows and two columns: does each "
+            "number still meet the sum of its own row?"
+        ),
+    },
 )
 def test_every_row_adds_up_to_one():
     """A square table gives wrong shares and no error. Repair the marked line."""
@@ -270,6 +288,10 @@ def test_every_row_adds_up_to_one():
     },
     right=["a = b * a", "a = a.repeat(len(b), 1)\na *= b", "return a * b"],
     at={
+        "times(once, ten)": (
+            "This product should have two rows of three. Print what `times` gives back: its "
+            "shape, and its numbers."
+        ),
         "times(torch.tensor([[7]])": (
             "The first product is right. Here the sizes are others: one number, and three rows. "
             "What in your lines fits only the first pair?"
@@ -340,6 +362,10 @@ def test_three_ways_to_be_refused():
         "for row in rows:\n    table[row, cols] = 1",
     ],
     at={
+        "table.nonzero()": (
+            "This line lists the places that are not zero: each row should meet each column "
+            "there, and no other place. Print the table."
+        ),
         "table.max().item()": (
             "The right places have been written to. This line looks at what stands there: what "
             "is the largest number in the table?"

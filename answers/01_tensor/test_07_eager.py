@@ -153,6 +153,10 @@ def test_read_the_two_shapes_in_an_error():
     },
     right=[("torch.Size([2, 4])", "torch.Size([2, 1, 4])")],
     at={
+        "x.sum(dim=1).shape": (
+            "This sum goes along dimension 1 and does not keep it. Which lengths are left, and "
+            "in which order?"
+        ),
         "keepdim=True": (
             "The first shape is right. This sum keeps the dimension that it used up. How long is "
             "it, once everything along it has been added?"
@@ -208,6 +212,10 @@ def test_no_such_dimension():
     },
     right=[("270", "torch.long"), ("270.0", "torch.int64")],
     at={
+        "x.sum().item()": (
+            "This line asks for the number. Must a sum stay in the dtype of the numbers that it "
+            "adds?"
+        ),
         "x.sum().dtype": (
             "The number is right. This line asks for the dtype of such a sum. It must do for a "
             "very long tensor of bytes as well."
@@ -280,6 +288,10 @@ def test_what_whole_numbers_refuse():
             "This line takes two things out of what `place` returns: a row and a column. What "
             "does it return now?"
         ),
+        "[int(row), int(column)]": (
+            "`place` gives back two things. This line compares them: the row first, then the "
+            "column, both counted from zero, for three matrices."
+        ),
     },
 )
 def test_find_row_and_column_of_the_largest():
@@ -298,7 +310,10 @@ def test_find_row_and_column_of_the_largest():
 
 @koan(
     see="torch.max",
-    hint=["Print what max gives with dim, and without.", "You want one half of it."],
+    hint=[
+        "Print what max gives with dim, and without.",
+        "With dim it gives two things. Which of them do you want?",
+    ],
     why="With dim, max (min, median, sort too) gives a pair: the values, and the indices where "
     "they stand. amax gives values only.",
     wrong={
@@ -314,6 +329,16 @@ def test_find_row_and_column_of_the_largest():
         "return scores - scores.amax(dim=1, keepdim=True)",
         "best, where = scores.max(dim=1, keepdim=True)\nreturn scores - best",
     ],
+    at={
+        "below_best(square)": (
+            "In each row of the square matrix, the best should become 0. Print what you "
+            "subtract: its shape, and its numbers."
+        ),
+        "below_best(wide)": (
+            "The square matrix is right. This one has more columns than rows. Does each number "
+            "still meet the best of its own row?"
+        ),
+    },
 )
 def test_how_far_below_the_best_of_the_row():
     """In each row, subtract the row's largest score, so that the best becomes 0. Repair it."""
@@ -355,7 +380,8 @@ def test_the_same_numbers_another_variance():
 @koan(
     see="torch.median",
     hint=[
-        "Which of the numbers does median() return? Is it ever one that is not there?",
+        "Two things are asked: the number half way between, and a way back for a gradient. "
+        "Print both. Does median() ever return a number that is not there?",
         "Half of the numbers lie below the middle. There is a function for any such share.",
     ],
     why="torch.median returns an element, so that there is an index to name and a place for the "
@@ -424,6 +450,10 @@ def test_the_middle_of_an_even_count():
         "return F.layer_norm(x.float(), x.shape[1:], eps=0.0)",
     ],
     at={
+        "z.mean(dim=1)": (
+            "This line wants the mean of each row to be 0. Print z.mean(dim=1): by what was "
+            "each row shifted?"
+        ),
         "z.square()": (
             "The mean of each row is 0, as it should be. This line looks at the spread: the mean "
             "of the squares must be 1. What is each row divided by?"

@@ -252,6 +252,10 @@ def test_who_follows_the_default_device():
             "The numbers are right. But this line fills a tensor in place, and it could not. "
             "What kind of thing does `load` return?"
         ),
+        "array.tolist() == before": (
+            "The tensor is right. But the write into it has reached the array. Whose memory "
+            "does the tensor hold?"
+        ),
     },
 )
 def test_leave_the_array_alone():
@@ -290,6 +294,10 @@ def test_leave_the_array_alone():
         ("(4, 12)", "(4, 12)"): "PyTorch counts its strides in another unit.",
     },
     at={
+        "array.T.strides": (
+            "This line asks NumPy for its steps: to the next row of the transposed array, then "
+            "to the next column. In which unit does it count?"
+        ),
         "t.T.stride()": (
             "NumPy's strides are right. The tensor walks through the same memory. In which unit "
             "does PyTorch count its steps?"
@@ -460,6 +468,10 @@ def test_a_mirrored_image():
         "t.requires_grad == tracked": (
             "Array and numbers are right. But this line looks at the tensor you were given: its "
             "flag is not what it was."
+        ),
+        "array.tolist() == before": (
+            "It is an array. This line compares its numbers with those of the tensor, for each "
+            "of the three tensors."
         ),
     },
 )

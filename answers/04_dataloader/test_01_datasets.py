@@ -168,6 +168,14 @@ def test_a_batch_at_the_seam():
         "loader = DataLoader(range(20), batch_size=20, sampler=order)",
     ],
     at={
+        "two_epochs(draws=5)": (
+            "Once the model draws one number, once five; the orders must not differ. Print both: "
+            "where does each order come from?"
+        ),
+        "next(iter(loader))": (
+            "The loader was built, but it gives no batch here. The message says what it did not "
+            "like."
+        ),
         "first != second": (
             "The model has no say in the order any more. But both epochs come in the same one: "
             "when is an order drawn, and from what?"
@@ -205,7 +213,7 @@ def test_the_same_order_with_another_model():
 @koan(
     see="torch.utils.data.random_split",
     hint=[
-        "Print `train.dataset is val.dataset`.",
+        "When your lines begin: is `train.dataset` another object than `val.dataset`?",
         "Who calls the transform: the part or the dataset under it?",
         "A part is a dataset and a list of indices. You may put together one of your own.",
     ],
@@ -237,12 +245,11 @@ def test_the_same_order_with_another_model():
             "alteration. Print both lists beside `before`."
         ),
         "type(train) is type(val)": (
-            "The samples are right. But val is no longer the same kind of object as train: print "
-            "both types."
+            "The samples are right. But train and val are no longer of one type: print both."
         ),
         "type(train.dataset)": (
-            "The samples are right, and val is a part again. But of which dataset? Print the type "
-            "of what lies under it."
+            "The samples are right, and train and val are of one type. But what is each of them a "
+            "part of? Print that for both."
         ),
     },
 )
@@ -329,6 +336,9 @@ def test_five_samples_for_two_processes():
     },
     right=["samplers[rank].epoch = epoch", "samplers[rank].set_epoch(7 * epoch + 3)"],
     at={
+        "list(sampler) for sampler": (
+            "A sampler cannot make its list any more. The message says what it did not like."
+        ),
         "sorted(zero + one)": (
             "In some epoch the two ranks together do not see every sample once. Do they agree on "
             "one order?"

@@ -349,8 +349,8 @@ def test_a_sample_that_is_broken():
             "Compare the two shapes."
         ),
         '(batch["images"].dtype': (
-            "Every picture found a place. But the batch has another dtype than its pictures: who "
-            "chose it?"
+            "No picture was refused. Here the dtype of the batch is compared with that of its "
+            "pictures: who chose it?"
         ),
         'tuple(batch["images"].shape)': (
             "The dtype is right. Now the shape: pictures, channels, height, width. Print it "

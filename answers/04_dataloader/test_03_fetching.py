@@ -115,6 +115,10 @@ def test_when_samples_are_read():
         "return taken",
     ],
     at={
+        "torch.stack(taken)": (
+            "Here take() should have given the first n batches, in order. Print n and `taken` "
+            "side by side."
+        ),
         "data.reads ==": (
             "The batches are right. But the samples that were read are not just theirs: print "
             "`data.reads`."
@@ -458,6 +462,9 @@ def test_a_worker_is_killed():
         "    line += [b for _, b in zip(range(1), batches)]",
     ],
     at={
+        "for batch in batches": (
+            "This line walks through what ahead() returns, and it cannot. Print the type of it."
+        ),
         "== expected": (
             "We counted the reads: before you were asked, at each batch, at the end. Print n, "
             "`counts` and `expected` side by side."

@@ -213,6 +213,10 @@ def test_a_stream_and_two_workers():
         "    if info is None or n % info.num_workers == info.id:\n        yield n",
     ],
     at={
+        "tagged = list(loader)": (
+            "The loader could not read your stream to its end. If a worker failed, its own "
+            "traceback is in the message."
+        ),
         "sorted(number for number, _ in tagged)": (
             "Each number should come once: without a worker, with one, with two. Print `workers` "
             "and `tagged`: which number comes too often, or never?"
@@ -538,6 +542,16 @@ def test_what_a_worker_writes_down():
         "self.epoch = torch.tensor(0).share_memory_()",
         "self.epoch = torch.zeros((), dtype=torch.int64)\nself.epoch.share_memory_()",
     ],
+    at={
+        "self.epoch.fill_": (
+            "set_epoch writes into `self.epoch` as into a tensor, and cannot do so with yours. "
+            "Print it."
+        ),
+        "seen == ": (
+            "The workers should tell each epoch that they are in. Print `seen`: where does a "
+            "worker read the number, and who wrote it there?"
+        ),
+    },
 )
 def test_tell_the_workers_the_epoch():
     """The samples depend on the epoch. But these workers stay, and never hear of a new one.

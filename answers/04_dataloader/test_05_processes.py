@@ -128,7 +128,7 @@ def test_which_function_can_travel():
     see="torch.utils.data.DataLoader",
     hint=[
         "The worker is a new Python. It must be able to import collate_fn by module and name.",
-        "Does Python itself have a function that does this? Look closely at what the lambda does.",
+        "The line as it was given put one function around another. Is the outer one needed?",
     ],
     why=(
         "A built-in, a function of an installed module, or a partial of one can be found by name. "
@@ -153,6 +153,10 @@ def test_which_function_can_travel():
         "import functools\ncollate = functools.partial(max)",
     ],
     at={
+        "largest = list(DataLoader": (
+            "Either your function could not travel to the worker, or something failed there. The "
+            "message tells which."
+        ),
         "assert largest": (
             "The worker started, so your function can travel. But it must give the largest sample "
             "of each batch: print `largest`."
@@ -286,6 +290,10 @@ def test_who_chooses_the_method():
         "loader = DataLoader(range(4), num_workers=1)\nloader.multiprocessing_context = 'spawn'",
     ],
     at={
+        "assert mp.get_start_method": (
+            "The setting of the whole program is not what it was before your lines. Which of them "
+            "reaches that far?"
+        ),
         "loader.num_workers": (
             "The setting of the program is as it was. But there must be a loader with its worker."
         ),
@@ -318,7 +326,7 @@ def test_for_this_loader_only():
     see="torch.multiprocessing",
     hint=[
         "To find your functions, the new process imports this very script. What runs then?",
-        "The worker reaches the line that starts a worker, before it is a worker itself.",
+        "As given, the worker came by the line that starts a worker, before it was one itself.",
         "Python tells a script whether it is the program or only imported: __name__.",
     ],
     why=(
@@ -349,6 +357,14 @@ def test_for_this_loader_only():
         "last = ['if __name__ != \"__mp_main__\":', '    main()']",
     ],
     at={
+        "script.write_text": (
+            "Here the script is put together: `last` should be a list of lines, each of them a "
+            "text."
+        ),
+        "done.returncode": (
+            "The script ended with an error; the end of its story is in the message. Who comes by "
+            "your lines: the program, the worker, or both?"
+        ),
         "done.stdout.split()": (
             "The script ends without an error. But it should print the sum, once, and nothing "
             "else: print `done.stdout`."
@@ -455,6 +471,9 @@ def test_how_long_is_the_message():
         ("['tensor']", "['tensor']"): "Before a tensor is shared, somebody must want to see it.",
     },
     at={
+        "shared(num_workers=0": (
+            "This loader has no workers. Who makes its batch, and who else would have to see it?"
+        ),
         "shared(num_workers=1": (
             "Without workers you are right. With one, both parts must travel to this process: how "
             "does each of them get here?"
@@ -638,8 +657,12 @@ def test_who_sees_cuda_initialized(monkeypatch):
     },
     right=["return table[i].clone()"],
     at={
+        "batches = [batch.cuda()": (
+            "The batches did not come through. If a worker failed, its own traceback is in the "
+            "message: what may a forked worker touch?"
+        ),
         "torch.cat(batches)": (
-            "No worker was refused, and the batches are on the GPU. But they do not hold the "
+            "No worker was refused, and the batches are on the GPU. But they should hold the "
             "numbers of the table: print them."
         ),
     },

@@ -263,6 +263,12 @@ def test_a_lock_in_the_luggage():
         "get_worker_info().dataset.lock = threading.RLock()",
         "dataset.__init__()",
     ],
+    at={
+        "list(batches)": (
+            "Each round should bring three squares. A worker that was late or failed tells so in "
+            "the message: what was it busy with?"
+        ),
+    },
 )
 def test_a_lock_for_each_worker():
     """In one of two rounds a thread of the main process holds the dataset's lock when the worker is
@@ -346,6 +352,10 @@ def test_a_lock_for_each_worker():
         ")",
     ],
     at={
+        'list(batches) == ["open"]': (
+            "Each worker is forked while a thread here holds the lock, and should find its own "
+            "open. When do your lines act, and on which side?"
+        ),
         "is old_lock": (
             "Every worker began with an open lock. But this process no longer has the one it had: "
             "on which side do your lines act?"

@@ -137,8 +137,12 @@ def test_a_rule_for_every_machine():
     },
     right=["options = {'prefetch_factor': 3, 'num_workers': 2, 'persistent_workers': False}"],
     at={
+        "orders.placed": (
+            "Here we count the indices that were drawn: four for each batch in flight. Which two "
+            "numbers decide how many batches these are?"
+        ),
         "loader = DataLoader(range(100)": (
-            "The loader does not take these options together. Its message says which one, and why."
+            "The loader does not take these options. Its message says which one, and why."
         ),
         "loader.num_workers": (
             "Six batches are in flight, as there should be. But both workers were to stay."
@@ -367,6 +371,13 @@ def test_three_epochs_of_processes(benchmark):
         "ask_the_disk(i)\ndoor.acquire()\ncount(i)\ndoor.release()",
     ],
     at={
+        "list(loader_of(lambda samples": (
+            "A worker did not come to its end. If it failed, its own traceback is in the message."
+        ),
+        "assert asked_by_two": (
+            "For each sample we note whether both workers were at the disk at once. Print it: was "
+            "the disk asked, and could the other one come as well?"
+        ),
         "assert counted_alone": (
             "Both workers ask the disk at once. But not every sample was counted behind a closed "
             "door."

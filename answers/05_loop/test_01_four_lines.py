@@ -313,6 +313,10 @@ def test_writes_into_a_gradient():
         ("NameError", "[[3.0], 3.0, 1.0]"): "The name `self` is known. What is missing is a part.",
     },
     at={
+        "caught.type": (
+            "This looks at the exception only. Read the class: which line cannot do its work, and "
+            "how does Python complain of such a thing?"
+        ),
         "assert state": (
             "The exception is right. Now go through train_step line by line: what had been done "
             "before the line that failed?"
@@ -394,6 +398,10 @@ def test_the_trainer_goes_on():
         ("[[0, 1], [0, 1], [0, 1]]", "3"): "Every iter() makes an iterator. Not every one hires.",
     },
     at={
+        "batch[:2] for batch": (
+            "These are the numbers of the three batches. Each comes from an iterator of its own: "
+            "where does such a one begin?"
+        ),
         "len({batch[2]": (
             "The batches are right. Now the processes: whom does this loader hire, with the "
             "options that it was given?"
@@ -443,6 +451,10 @@ def test_the_next_batch_please():
         "return dict(zip(batch, [tensor.to(device) for tensor in batch.values()]))",
     ],
     at={
+        'F.mse_loss(model(there["x"])': (
+            "Device, names and shapes are right. But the model cannot train with this batch: what "
+            "else should have stayed as it was?"
+        ),
         "for tensor in batch.values()": (
             "The batch that was given is not as it was: its tensors must stay on the CPU. Where "
             "should the moved ones go?"
@@ -501,6 +513,10 @@ def test_carry_a_batch_to_the_model():
         ("1", "0", "0"): "The list keeps all of its losses, not only the last one.",
     },
     at={
+        "lambda loss: loss)": (
+            "Here each loss is kept as it is. Walk back from it: does it lead to `hidden`, and "
+            "does anybody let go?"
+        ),
         "loss.item()": (
             "The first number is right. Here a plain Python number is kept of each loss: where "
             "could one walk from it?"
@@ -536,7 +552,7 @@ def test_what_a_list_of_losses_keeps():
     claims=["B-3-31"],
     see="torch.Tensor.backward",
     hint=[
-        "In the second round, over how many graphs does total.backward() walk?",
+        "As the lines were given: over how many graphs did the second round's backward walk?",
         "Which loss should move the weight in each round? And what is `total` for?",
         "A number to print needs no graph.",
     ],
@@ -567,13 +583,17 @@ def test_what_a_list_of_losses_keeps():
         "total += float(loss)\nloss.backward()",
     ],
     at={
+        "torch.tensor(2.0)": (
+            "The first training is right. This one begins elsewhere and has a round more: print "
+            "the sum and the weight after each round."
+        ),
         "pytest.raises(RuntimeError)": (
             "One more backward through this loss still works. After your lines its graph should "
             "be walked once, and then be let go."
         ),
         "torch.as_tensor(total)": (
-            "The graph of the loss is used up. But `total` still belongs to a graph: what should "
-            "it be made of?"
+            "The graph of the loss is used up. But `total` should be a plain sum "
+            "without a graph: what is it made of?"
         ),
         "torch.tensor(1.0)": (
             "No graph is left over. But the sum or the weight is wrong: print both after each "

@@ -405,6 +405,10 @@ def test_a_new_head():
         ("[3.0, 7.0]", "0.125"): "Compare what the two lists of parameters have in common.",
     },
     at={
+        "assert buffers": (
+            "These are the buffers of a and of b, after the loading. Print old.state_dict(): by "
+            "what does a buffer find its parameter?"
+        ),
         'new.param_groups[0]["lr"]': (
             "The buffers are right. Now print old.state_dict(): what does it bring beside the "
             "buffers?"
@@ -470,6 +474,10 @@ def test_a_state_for_two_weights():
         "    return loss",
     ],
     at={
+        "(x + 1) ** 4": (
+            "The first minimum was found, and this one was not. Does your function use the loss "
+            "and the point of this very call?"
+        ),
         "optimizer.step(closure)": (
             "LBFGS cannot work with what it gets here: is `closure` a function, and what does it "
             "hand back?"
@@ -572,6 +580,10 @@ def test_an_optimizer_that_asks_back():
         "    parameter.register_post_accumulate_grad_hook(update)",
     ],
     at={
+        "model(torch.tensor([[1.0, 2.0]]))": (
+            "This round could not run to its end. The message tells what PyTorch did not like in "
+            "what you left there."
+        ),
         "model.weight.tolist()": (
             "Two backwards have run. Each should have moved the weight by -lr times its gradient: "
             "print it after each of them."

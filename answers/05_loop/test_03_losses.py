@@ -108,6 +108,10 @@ def test_the_loss_of_an_output():
         ("[(torch.float, (3, 1))]", "[(torch.long, (3,)), (torch.float, (3, 2))]"),
     ],
     at={
+        "taken[1]": (
+            "This is the binary loss, with outputs of shape (3, 1). What does it want to know for "
+            "each output: which dtype and shape has that?"
+        ),
         "taken[2]": (
             "The binary loss is right. Now cross entropy, with outputs of shape (3, 2): in which "
             "ways can a target name a class?"
@@ -155,6 +159,10 @@ def test_which_targets_are_accepted():
     },
     right=[("torch.Size([2, 2])", "[2.0, 8.0]")],
     at={
+        "tuple(each.shape)": (
+            "Without reduction there is a number for each pair that is compared. Lay the two "
+            "shapes side by side, from the right: who meets whom?"
+        ),
         "mean.item()": (
             "The shape is right. Now write down each entry of the unreduced loss, then take their "
             "mean and their sum."
@@ -210,6 +218,10 @@ def test_a_column_against_a_row():
         "return nn.CrossEntropyLoss()(scores, labels)",
     ],
     at={
+        "assert 0 <=": (
+            "The scores are sure and right, so the loss should be close to 0, and not below it. "
+            "What do the scores go through on their way?"
+        ),
         "torch.testing.assert_close": (
             "The floor is gone. But with other labels or scores it is not their cross entropy: "
             "print it beside `by_hand`."
@@ -365,8 +377,8 @@ def test_a_class_that_weighs_three():
     ],
     at={
         "torch.testing.assert_close": (
-            "No error in your line. But the number is not that of `by_hand`: does each score "
-            "still meet the label of its own token?"
+            "No error in your line. But it should give one number, that of `by_hand`: does each "
+            "score meet the label of its own token?"
         ),
     },
 )
@@ -426,7 +438,7 @@ def test_nothing_but_padding():
 @koan(
     see="torch.nn.functional.kl_div",
     hint=[
-        "Can this distance be negative? So what was misunderstood?",
+        "A distance cannot be negative, and as given this one was. What was misunderstood?",
         "The manual calls the first argument log-probabilities. And the second?",
     ],
     why=(
@@ -457,6 +469,12 @@ def test_nothing_but_padding():
         "return F.kl_div(predicted.log(), wanted, reduction='none').sum(dim=1).mean()",
         "return (wanted * (wanted / predicted).log()).sum(dim=1).mean()",
     ],
+    at={
+        "torch.testing.assert_close": (
+            "Print your distance beside `sum(terms) / 2`. What should each of its arguments be, "
+            "and what is averaged?"
+        ),
+    },
 )
 def test_a_distance_below_zero():
     """Both tensors hold rows of probabilities. The distance from `wanted` to `predicted`, averaged

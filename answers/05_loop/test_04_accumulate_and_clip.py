@@ -153,6 +153,10 @@ def test_five_batches_and_a_step_after_every_second():
         "    (F.cross_entropy(model(xs), ys) * (ys >= 0).sum() / count).backward()",
     ],
     at={
+        "torch.testing.assert_close": (
+            "This compares your gradient with that of the mean over all real tokens. Print both: "
+            "by what is each sentence's loss divided?"
+        ),
         "len(walks)": (
             "The gradient is right. But each sentence should have a backward of its own: count "
             "yours."
@@ -351,6 +355,10 @@ def test_an_infinite_gradient_meets_the_clip():
         ("RuntimeError", "0.0"): "This is what is left without the flag. What is it good for?",
     },
     at={
+        "caught.type": (
+            "This looks at the exception. The norm is not finite, and somebody wants to be told: "
+            "how does PyTorch mostly complain?"
+        ),
         "b.grad.item()": (
             "The exception is right. Now b: had anything been written by the time it was raised?"
         ),

@@ -374,7 +374,7 @@ def test_warm_up():
 @koan(
     see="torch.optim.lr_scheduler.LRScheduler.load_state_dict",
     hint=[
-        "Print the rate in the optimizer after each of the three lines.",
+        "Print the rate in the optimizer after each line that builds or loads something.",
         "To build a scheduler is not harmless: it sets the first rate of its schedule.",
         "Build everything, then load everything.",
     ],
@@ -409,6 +409,10 @@ def test_warm_up():
         "scheduler = lr_scheduler.LambdaLR(optimizer, shrunk, last_epoch=epochs - 1)",
     ],
     at={
+        "list(rates(3": (
+            "These are the rates of the three epochs after the stop. Print them beside `after`: "
+            "does the first one differ already, or only a later one?"
+        ),
         "scheduler.last_epoch": (
             "The rates are right. But the scheduler's own counter is not: what does it know of "
             "the epochs before the stop?"

@@ -440,6 +440,10 @@ def test_two_averages_of_one_weight():
         "averaged.module[0].running_var.copy_(data.var(0))",
     ],
     at={
+        "averaged(mean)": (
+            "The mode is right. But for the mean of the data the answer should be close to 0: "
+            "print what the averaged model's norm knows of the data."
+        ),
         "assert not averaged": (
             "Whatever it went through before, the averaged model should end in eval mode."
         ),
@@ -622,6 +626,14 @@ def test_two_values_for_one_place():
         ),
     ],
     at={
+        "torch.save(pack": (
+            "What you packed cannot be written to a file. Print it: what stands in it beside "
+            "plain things?"
+        ),
+        "three_steps(*second)": (
+            "The restart ran, but its steps are not those that would have come. What changes from "
+            "step to step, and did all of it come back?"
+        ),
         'torch.load(tmp_path / "half.pt")': (
             "The file was written, but torch.load takes only plain things: tensors, numbers, "
             "text, lists, dicts. What did you pack?"

@@ -376,6 +376,10 @@ def test_a_hook_in_place_of_the_exchange():
         "net(batches[-1]).sum().backward()",
     ],
     at={
+        "assert sent": (
+            "This is what DDP has sent: it should be once in each round, the sum over all "
+            "batches. Print `sent`: how often, and how much?"
+        ),
         "assert walks": (
             "What was sent is right. But each batch should have a backward of its own: print "
             "`walks`."

@@ -50,6 +50,16 @@ from sensei import answer, koan
             "2.13 against 2.9 as numbers? It does not get as far as being true or false."
         ),
     },
+    at={
+        "assert found": (
+            "This line asks for the four comparisons. For each: is it a version that is "
+            "compared, or bare text, and how much of it counts?"
+        ),
+        "caught.type is": (
+            "The four comparisons are right. Here a version is compared with a float, and that "
+            "raises. What is the objection?"
+        ),
+    },
 )
 def test_is_it_new_enough():
     """A start script wants torch 2.9. Here is what torch.__version__ would be for 2.13.
@@ -216,6 +226,16 @@ def test_a_block_around_the_server():
         ),
         ("1", "['median', 'mean', 'max']"): "Sort the ten times. Which one is in the middle?",
     },
+    at={
+        "len(programs)": (
+            "This line counts the programs that were made in ten calls. What would a call have "
+            "to bring, so that a new one is needed?"
+        ),
+        "assert far ==": (
+            "The count is right. Now put the ten times in order, in your mind: which statistics "
+            "feel it when a single call is very slow?"
+        ),
+    },
 )
 def test_the_latency_of_ten_calls(benchmark):
     """A model is compiled (the backend only counts) and called ten times, each with a clock.
@@ -246,7 +266,7 @@ def test_the_latency_of_ten_calls(benchmark):
     claims=["B-5-33", "B-5-34"],
     see="torch.cuda.current_device",
     hint=[
-        "Four workers, each with its device beside it in the list. Which one got another?",
+        "Four workers, each with its device beside it in the list. Which one did not get it?",
         "A worker without a GPU has no number. Which device is left for it?",
         "Card number 0 is a card too. Is your condition true for it?",
     ],
@@ -360,6 +380,20 @@ def test_a_server_with_four_workers(monkeypatch):
         "    return program(x).flatten().tolist()": (
             "Some say that only a rewritten model can be served. It is a choice; and this program "
             "takes one size of batch only."
+        ),
+    },
+    at={
+        "json.loads(json.dumps": (
+            "This line sends the answers as text. json takes lists and plain numbers: what does "
+            "`handle` give back?"
+        ),
+        "torch.allclose(": (
+            "One call, the right mode, no graph. Now each answer should be the one that its "
+            "request gets alone. Is there one for each, in their order?"
+        ),
+        "len(set(answers))": (
+            "The values agree. This line wants plain numbers, and for each of the different "
+            "requests an answer of its own. Print the answers."
         ),
     },
 )

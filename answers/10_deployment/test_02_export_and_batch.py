@@ -284,6 +284,16 @@ def test_an_export_with_nothing_but_torch(monkeypatch):
         "    answers.append(program(part)[:n])\n"
         "return torch.cat(answers)",
     ],
+    at={
+        "assert_close(y, net(x))": (
+            "This line wants one answer for each row of `x`, in order. How many rows has `x` "
+            "here, and how many has `y`?"
+        ),
+        "assert asked ==": (
+            "All answers are right. This line looks at how the program was asked: with four "
+            "rows each time, and not more often than it must be?"
+        ),
+    },
 )
 def test_always_four_at_a_time():
     """This program takes batches of exactly four, as some accelerators want it. Repair `serve`:

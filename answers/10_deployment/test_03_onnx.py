@@ -105,6 +105,16 @@ def test_three_layers_in_another_language():
         ("['Conv', 'Relu']", "1"): "Where is that which the norm adds?",
         ("['Conv', 'BatchNormalization', 'Relu']", "2"): "Then the norm would have no numbers.",
     },
+    at={
+        "operators(proto)": (
+            "This line lists the operators in the file, in order. Does each of the three "
+            "modules need one of its own?"
+        ),
+        "len(proto.graph.initializer)": (
+            "The operators are right. This line counts the tensors in the file: which numbers "
+            "do these operators need?"
+        ),
+    },
 )
 def test_a_norm_behind_a_convolution():
     """Export a convolution (with a bias), its batch norm and a ReLU, in eval mode.
@@ -280,6 +290,12 @@ def test_a_chip_that_wants_opset_10():
         "        return F.interpolate(x, size=(1, 7), mode='bicubic', align_corners=True)\n"
         "return Larger()",
     ],
+    at={
+        "start(to_onnx(": (
+            "Here the model that you return is exported and started, and it did not come to "
+            "that. What does the message object to?"
+        ),
+    },
 )
 def test_stairs_in_the_picture():
     """Somebody rewrote a layer, "for ONNX", and the pictures have stairs now. What the trained
@@ -346,6 +362,16 @@ def test_stairs_in_the_picture():
         "with torch.no_grad():\n"
         "    return to_onnx(model, example, dynamic_shapes=({0: torch.export.Dim('n')},))",
     ],
+    at={
+        '"Dropout" not in operators(proto)': (
+            "The file can be read. But one of its operators is of use in training only. Print "
+            "the list: what has to be said before the export?"
+        ),
+        "ask(x), y": (
+            "It is an ONNX file. Now batches of 1, 2 and 5 rows ask it, and want the answers of "
+            "a server. Which batch fails?"
+        ),
+    },
 )
 def test_write_the_way_out_of_pytorch():
     """Write `deploy`: give back an ONNX file, as `to_onnx` makes it, for batches of any size. The

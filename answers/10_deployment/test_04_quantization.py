@@ -169,7 +169,8 @@ def test_an_old_address():
     claims=["B-5-08", "B-5-09"],
     see="torch.nn.Module.apply",
     hint=[
-        "After ten batches, how much of the old value is left? 0.9 to the power of ten.",
+        "With a momentum of 0.1, how much of the old value is left after ten batches? 0.9 to the "
+        "power of ten.",
         "A norm can forget: look at its methods. And it can average instead of following: read "
         "in the manual of BatchNorm1d what its momentum may be.",
         "There may be several norms, and they may lie deep: walk through modules(). What you "
@@ -211,6 +212,12 @@ def test_an_old_address():
         "    model(batch)": "In this mode a norm learns nothing.",
     },
     right=["torch.optim.swa_utils.update_bn(batches, model)"],
+    at={
+        "norm.weight.tolist()": (
+            "Means and variances fit the data now. But a weight or a bias is not what it was: "
+            "which of your lines touches more than the statistics?"
+        ),
+    },
 )
 def test_norms_that_have_drifted():
     """Before a model is rounded, its norms must fit the data. These have drifted far away; ten
@@ -285,6 +292,16 @@ def test_norms_that_have_drifted():
         "observer(x)\n"
         "scale, zero_point = observer.calculate_qparams()",
     ],
+    at={
+        "rounded = torch.fake_quantize": (
+            "PyTorch could not use your scale and zero point here. Print both, for this range: "
+            "what may each of them be?"
+        ),
+        "zero.item()": (
+            "These values come back near enough. But 0.0 itself does not come back as 0.0: "
+            "which code should stand for it?"
+        ),
+    },
 )
 def test_half_of_the_codes_are_never_used():
     """After a ReLU nothing is negative, and half of the codes lie idle: the error is twice what
@@ -408,6 +425,16 @@ def test_half_of_the_codes_are_never_used():
             "return whole.float().mul(step).mul(self.scale).add(self.bias)",
         ),
     ],
+    at={
+        "kept == [torch.int8]": (
+            "This line wants the weight kept once, as int8, and no product of floats. The "
+            "message shows what is kept, then the float products."
+        ),
+        "torch.allclose(y": (
+            "The weight is int8, and only whole numbers are multiplied. But `y` is not right: "
+            "where does it go off? Look at the quiet row, too."
+        ),
+    },
 )
 def test_write_a_linear_layer_of_whole_numbers():
     """Write `Small`: a Linear that keeps its weight as int8 and multiplies whole numbers only.
