@@ -117,6 +117,10 @@ def test_far_or_fine():
     },
     right=[("16.0", "'nan'")],
     at={
+        "assert first ==": (
+            "This line is about the number alone. Near the top, how far apart are the numbers of "
+            "float16, and where does rounding go?"
+        ),
         "str((over - over).item())": (
             "Your number is right, so `over` is infinite now. What can be said of it minus itself?"
         ),
@@ -198,6 +202,10 @@ def test_a_guard_against_zero():
         ("[2048.0, 3000.0]", "['65504.0', '1.0']"): "Floats do not stop at their largest number.",
     },
     at={
+        "total.item(), ones.sum().item()": (
+            "This line is about the 3000 ones. The loop rounds after each addition. How often "
+            "does sum() round?"
+        ),
         "str(many.sum().item())": (
             "The 3000 ones are right. With 70000, both add well inside. Then each result is "
             "stored as a float16: does it fit?"
@@ -245,6 +253,10 @@ def test_many_ones():
         ),
     },
     at={
+        "caught.type is": (
+            "This line is about the exception alone. Would another value help? Or is it "
+            "something that NumPy has no word for?"
+        ),
         "arrays[name].equal(x)": (
             "The exception is right. Now the detours: all three numbers must come back "
             "unchanged. Which of the four dtypes can hold all of them?"
@@ -268,7 +280,7 @@ def test_a_float_that_numpy_does_not_know():
 @koan(
     see="torch.Tensor.masked_fill",
     hint=[
-        "Read the error: a number does not fit into one of the dtypes. Which number would?",
+        "If there is an error, read it: does a number not fit into a dtype? Which one would?",
         "The lowest number is another one in each dtype. PyTorch can tell you for each.",
         "Minus infinity fits everywhere. But what is the softmax of a row that has nothing else?",
     ],
@@ -315,6 +327,10 @@ def test_a_float_that_numpy_does_not_know():
         "return scores.masked_fill(hidden, lowest)",
     ],
     at={
+        "mask(scores, hidden).softmax": (
+            "`mask` should give back a tensor of scores, with the hidden ones lowered. What does "
+            "yours give back?"
+        ),
         "weights.dtype is dtype": (
             "The scores come in with one dtype, and leave `mask` with another. It should stay "
             "what it was."
@@ -391,7 +407,7 @@ def test_a_score_below_all_others():
             "`gradient` should return a float32 tensor, of the same dtype as w."
         ),
         "torch.allclose(grad": (
-            "The dtype is right, the values are not. Print them: is one of them zero, "
+            "The dtype is right. And the three values? Print them: is one of them zero, "
             "infinite, or of another size than wanted?"
         ),
     },

@@ -161,6 +161,10 @@ def test_one_list_for_each_device():
         )
     ],
     at={
+        "[layer.weight.dtype, y.dtype]": (
+            "This line looks at the weight, then at y. Which of them was there before the block, "
+            "and which is made in it?"
+        ),
         "g.dtype for g in gradients": (
             "The weight and y are right. Now their gradients, and that of x: which tensor does "
             "each of them belong to?"
@@ -288,7 +292,7 @@ def test_a_device_in_the_wrong_form():
     claims=["A-5.1-01"],
     see="torch.amp.autocast",
     hint=[
-        "A block is for one kind of device. For which kind is this one, and where is the data?",
+        "A block is for one kind of device. Is yours for the kind where the data is?",
         "Today there is one name for all devices, and the device is its first argument.",
         "Print what you get told: a name for the CPU alone is an old one, too.",
     ],
@@ -318,8 +322,8 @@ def test_a_device_in_the_wrong_form():
     ],
     at={
         "[y.dtype, y.item(), y.requires_grad]": (
-            "This line looks at dtype, value and history of y. All three fit only if the layer "
-            "itself works in bfloat16."
+            "This line looks at dtype, value and history of what `run` gives back. All three fit "
+            "only if the layer itself works in bfloat16."
         ),
         "layer.weight.dtype is": (
             "y is right. But the weight has another dtype than before. Only the work should be "
@@ -360,7 +364,8 @@ def test_a_block_from_an_old_tutorial():
 @koan(
     see="torch.nn.functional.binary_cross_entropy_with_logits",
     hint=[
-        "Print logits.sigmoid() for a logit of 12 in bfloat16. What is one minus that?",
+        "If there is an error, read it. If not, print logits.sigmoid() for a logit of 12 in "
+        "bfloat16: what is one minus that?",
         "On a GPU, autocast refuses this function by name. Read what it proposes instead.",
         "What is lost in the sigmoid cannot be brought back. Can you do without it?",
     ],
@@ -398,17 +403,20 @@ def test_a_block_from_an_old_tutorial():
         "    return F.binary_cross_entropy(logits.float().sigmoid(), target)",
     ],
     at={
+        "loss.backward()": (
+            "backward() wants one number that has a history. Does your `loss_of` give that back?"
+        ),
         "loss.item() == pytest.approx": (
             "This line looks at the size of the loss: sure and wrong, then unsure, then right. "
             "Print your loss beside each logit."
         ),
         "weight.grad.item()": (
-            "The size of the loss is right. But its push on the weight is not: it should be "
-            "the sigmoid minus the goal."
+            "The size of the loss is right. Now its push on the weight: it should be the sigmoid "
+            "minus the goal. Print weight.grad."
         ),
         "loss_of(half": (
-            "On the CPU all is right. On cuda your loss should come out as float32, and it "
-            "does not."
+            "On the CPU all is right. Now cuda, where your loss should come out as float32. What "
+            "comes out?"
         ),
     },
 )

@@ -222,7 +222,7 @@ def test_twenty_small_steps():
 @koan(
     see="torch.autocast",
     hint=[
-        "Print the weight and the loss after each step. Which one of them stands still?",
+        "Print the weight and the loss after each step. Does the loss follow the weight?",
         "autocast casts a weight once, and keeps the small copy. For how long does it keep it?",
         "The copies are dropped where the outermost block ends. Where should it end?",
     ],
@@ -279,6 +279,10 @@ def test_twenty_small_steps():
         ),
     ],
     at={
+        "[torch.ones(1, 1)] * 3) == expected": (
+            "These are not the losses yet. Print the weight beside each loss: does each step see "
+            "its own weight?"
+        ),
         "[seen, layer.weight.dtype]": (
             "The losses are right now. But the layer should still work in bfloat16, and its "
             "weight stay float32. Print `seen`."
@@ -324,7 +328,8 @@ def test_a_loop_that_stands_still():
 @koan(
     see="torch.amp.custom_bwd",
     hint=[
-        "The gradient arrives in bfloat16. What is the dtype of what was saved?",
+        "Print the dtype of the gradient that arrives in backward, and of what was saved. "
+        "Do they fit?",
         "In forward the block was there, in backward it is not. Two decorators remember it.",
         "torch.amp has one for each method. They ask for the kind of device.",
     ],
@@ -399,6 +404,14 @@ def test_a_loop_that_stands_still():
         ),
     ],
     at={
+        "Product.apply(x, w)": (
+            "Here the forward of your class is called, and it raises before backward is asked. "
+            "Read the message."
+        ),
+        "y.sum().backward()": (
+            "`y` is there, but backward() says no. Read the message: has y a history? Does your "
+            "`backward` return a gradient for each input?"
+        ),
         "[type(y.grad_fn).__name__, y.dtype]": (
             "This looks at the node's name and at the product's dtype: small in a block, "
             "float32 without one. Print both, in both rounds."
@@ -525,6 +538,9 @@ def test_a_function_that_crosses_the_border():
         ),
     ],
     at={
+        "seen.update(": (
+            "The work is called, and raises here. In which dtypes do a and b come in? Print them."
+        ),
         "sums = [product(x, ones)": (
             "Here your two functions are called, with two inputs and with three, of several "
             "dtypes. `careful` must return a function for all of it."
@@ -538,8 +554,8 @@ def test_a_function_that_crosses_the_border():
             "which rounds does it happen?"
         ),
         "t.item() for t in sums": (
-            "The dtypes are right, the numbers are not: they need more digits than a small "
-            "float has. Where are these lost?"
+            "The dtypes are right. These are not the numbers yet: they need all the inputs, and "
+            "more digits than a small float has."
         ),
         "t.requires_grad for t in sums": (
             "The numbers are right. But a result has no history, so no gradient can go back to x."

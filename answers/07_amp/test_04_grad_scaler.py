@@ -98,6 +98,10 @@ def test_a_gradient_before_and_after_the_step():
     },
     right=[("AssertionError", "2")],
     at={
+        "caught.type is": (
+            "This line is about the exception alone. step() finds that something was left out. "
+            "How does Python say: this must never happen?"
+        ),
         "weight.item() ==": (
             "The exception is right. Now the weight: how far did step() come before it complained?"
         ),
@@ -514,6 +518,12 @@ def test_two_optimizers_and_one_scale():
             "    self.good = 0",
         ),
     ],
+    at={
+        "walk(Small(start, interval), slopes)": (
+            "This line compares two walks: the scale after each step, then the two weights at "
+            "the end. Print both walks: where do they first differ?"
+        ),
+    },
 )
 def test_write_a_scaler_of_your_own():
     """Write step and update of this small scaler, for one optimizer.

@@ -69,7 +69,7 @@ def test_the_very_first_step():
     claims=["A-5.1-09", "A-5.1-19"],
     see="torch.amp.GradScaler.unscale_",
     hint=[
-        "Print the norm that the clipping sees. Which factor is in it?",
+        "Print the norm that the clipping sees. Is a factor still in it, or not?",
         "step() divides, but when? There is a call that lets you have it earlier.",
         "The step must still be the scaler's, or nobody stops at an infinite gradient.",
     ],
@@ -107,7 +107,7 @@ def test_the_very_first_step():
     ],
     at={
         "scaler.update()": (
-            "update() wants to know whether the gradients were finite. In this round the "
+            "update() wants to know whether the gradients were finite. Since the last update the "
             "scaler has checked none."
         ),
         "assert path ==": (
@@ -189,7 +189,7 @@ def test_a_look_between_two_backwards():
 @koan(
     see="torch.amp.GradScaler.state_dict",
     hint=[
-        "After resuming, which number of the run is new? Print the scales of both runs.",
+        "A run is more than its weights. Print the scales of both runs: which number begins anew?",
         "The scale alone is not enough: the good steps in a row are counted, too.",
         "The scaler has the two methods that the net and the optimizer have.",
     ],
@@ -237,6 +237,12 @@ def test_a_look_between_two_backwards():
             "scaler.load_state_dict(saved['scaler'])",
         ),
     ],
+    at={
+        "assert seen ==": (
+            "The resumed run and the run in one piece differ. Print both: is it the weight or "
+            "the scale that differs first?"
+        ),
+    },
 )
 def test_a_run_that_goes_on_tomorrow(tmp_path):
     """A run that was stopped and resumed must go on as if nothing had happened.

@@ -414,6 +414,12 @@ def test_what_the_notes_advise():
         "def shrink(x):\n    for _ in range(20):\n"
         "        x = torch.where(x.sum() > 1, x / 2, x)\n    return x",
     ],
+    at={
+        "[vector.tolist() for vector in shrunk]": (
+            "The trace was made. But not every vector comes out right: print `shrunk`. Does each "
+            "one get its own number of halvings?"
+        ),
+    },
 )
 def test_each_where_it_is_good():
     """script refuses `shrink_all`, for it takes any number of arguments. And a trace freezes loops.

@@ -93,7 +93,7 @@ class Parts(nn.Module):
     claims=["A-5.2-07"],
     see="torch.jit.script",
     hint=[
-        "script accepts the function, and the call fails. What did script believe of `times`?",
+        "Read the message, if there is one. What does script believe of `times`?",
         "A compiler needs a type for each argument. Where nothing is written, it assumes one.",
         "Say what `times` is, as Python lets you say it.",
     ],
@@ -124,6 +124,14 @@ class Parts(nn.Module):
         "def grow(x, times: 'int'):\n    return x * times",
     ],
     at={
+        "]), 3)": (
+            "script takes your function. Here it gets the number 3: does it accept that as "
+            "`times`, and does it multiply by it?"
+        ),
+        "]), -2)": (
+            "With 3 it is right. Here `times` is a negative number, and the same function should "
+            "serve it."
+        ),
         "torch.jit.script(grow)": (
             "script refuses your function, before anybody calls it. Read its message: it shows "
             "the place, and what it does not understand there."
@@ -311,6 +319,10 @@ def test_a_function_out_of_thin_air():
         ),
     },
     at={
+        "hasattr(scripted, n)": (
+            "This line asks the scripted module, with Python still beside it. Where does script "
+            "begin, and which calls does it follow?"
+        ),
         "hasattr(loaded, n)": (
             "The scripted module is right. Now the file, which knows no Python: what of all "
             "this can go into it?"
@@ -372,8 +384,8 @@ def test_which_methods_came_along():
             "it not know, or not do, beforehand?"
         ),
         "scripted(start, depth)": (
-            "script takes your forward. But x does not go through the first `depth` layers "
-            "only. Print the result for depth 0, 1 and 2."
+            "script takes your forward. Here x should go through the first `depth` layers only. "
+            "Print the result for depth 0, 1 and 2."
         ),
         "scripted(start, size)": (
             "Each smaller depth is right. Here `depth` is the number of layers, so x should go "
@@ -416,9 +428,11 @@ def test_only_the_first_layers():
     see="torch.jit.script",
     hint=[
         "script names one fault at a time. Mend it, and read the next message.",
-        "An attribute could change between the test and the use; a local variable cannot.",
-        "An empty list is taken for a list of tensors, unless you say what it will hold.",
-        "After an `if`, a name must have one type, whichever way was taken.",
+        "Is it the attribute? It could change between the test and the use; a local variable "
+        "cannot.",
+        "Is it the list? An empty one is taken for a list of tensors, unless you say what it "
+        "will hold.",
+        "Is it y? After an `if`, a name must have one type, whichever way was taken.",
     ],
     why=(
         "Types again, in three places. `is not None` teaches script something of a local variable "

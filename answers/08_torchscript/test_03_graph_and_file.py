@@ -371,8 +371,9 @@ def test_labels_in_the_same_file():
     see="torch.jit.load",
     hint=[
         "map_location moves the parameters and buffers. What else in this model has a device?",
-        "Print traced.code. Where does the device of the ones stand, and as what?",
-        "x.device is an attribute, and Python read it once. Who reads it at each call?",
+        "Trace the model and print the trace's code. Where does the device of the ones stand, "
+        "and as what?",
+        "While a trace is made, Python reads x.device, once. Who reads it at each call?",
     ],
     why=(
         "In a trace x.device is a constant: the device of the example. map_location moves what is "
@@ -410,6 +411,10 @@ def test_labels_in_the_same_file():
         "torch.jit.save(torch.jit.trace(Counted(), torch.ones(3)), file)",
     ],
     at={
+        "loaded(torch.ones(5, device=device))": (
+            "File and weight are as they should be, but the call does not work. Read the message: "
+            "is something fixed in the program?"
+        ),
         "torch.jit.load(file, map_location=device)": (
             "What lies in the file cannot be loaded as a TorchScript program for this device. "
             "What have you written into it?"

@@ -113,8 +113,8 @@ def test_an_if_on_the_length():
 @koan(
     see="torch.export.Dim",
     hint=[
-        "There are two reasons for the refusal. One is in the model, the other in the export.",
-        "Look for a number that is the size of the example. Who could work it out instead?",
+        "Model and export both had the size of the example in them. Are both free of it now?",
+        "Does forward hold a number that is the size of the example? Who could work it out?",
         "dynamic_shapes takes a dict: the name of the argument, then the dimension.",
         "Dim.AUTO says nothing when a dimension cannot vary. A named Dim or Dim.DYNAMIC complain.",
     ],
@@ -171,6 +171,15 @@ def test_an_if_on_the_length():
             "dynamic_shapes=[[torch.export.Dim.DYNAMIC, None, None]])",
         ),
     ],
+    at={
+        "exported(Rows(), torch.ones(4, 2, 3))": (
+            "`exported` should give back the program that the export makes of the model."
+        ),
+        "torch.equal(program(x), x.flatten(1))": (
+            "There is a program now. Which batch fails: is it refused, or does a row not stay a "
+            "row? Print the shapes."
+        ),
+    },
 )
 def test_a_program_for_any_batch():
     """The program takes batches of 4 only, as the example was. Repair both places: model and
@@ -201,7 +210,8 @@ def test_a_program_for_any_batch():
 @koan(
     see="torch.cond",
     hint=[
-        "Python's `if` is refused, and torch.where computes both ways.",
+        "Python's `if` is refused, and torch.where computes both ways. If you have a third way, "
+        "read its message.",
         "torch.cond takes a condition, two functions, and a tuple of what they are called with.",
         "The condition may stay a tensor. Both functions must give the same shape and dtype.",
     ],
@@ -238,6 +248,10 @@ def test_a_program_for_any_batch():
         "operands=(x,))",
     ],
     at={
+        "torch.export.export(Fork()": (
+            "There is no program yet: the export raises. Read its message: what in your forward "
+            "can it not take?"
+        ),
         "torch.allclose(program.module()(x), expected)": (
             "The export went through. But the program should be right for both inputs. What "
             "does it give for each?"

@@ -319,6 +319,10 @@ def test_which_calls_are_compiled():
         "    torch._dynamo.maybe_mark_dynamic(batch, 0)",
     ],
     at={
+        "torch.allclose(compiled(batch)": (
+            "Here `compiled` is called. It should take each batch, and give the same numbers as "
+            "softmax. Does it raise, or do they differ?"
+        ),
         "cost([torch.ones(size, 3)": (
             "Only the batch size varies here, so there should be exactly one graph. With which "
             "size does the count change?"
@@ -427,6 +431,16 @@ def test_only_the_batch_may_vary():
         "graph.recompile()\n"
         "return graph",
     ],
+    at={
+        "torch.allclose(torch.compile(f": (
+            "What your backend returns is called for each graph. Is every tanh in it a relu, and "
+            "all the rest as it was?"
+        ),
+        "assert len(codes) == 2": (
+            "The result is right. But `codes` should get one entry for each graph, written by "
+            "the line above yours."
+        ),
+    },
 )
 def test_a_backend_that_swaps_an_operation():
     """Write a backend: each torch.tanh of its graphs becomes torch.relu, the rest stays.
