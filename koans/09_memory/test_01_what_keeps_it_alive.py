@@ -293,10 +293,10 @@ def test_write_an_evaluation_that_lets_go():
                 raise ValueError(hidden.max().item())
             return hidden * self.weight
 
-    for scale in (0.5, 2.0):
-        means, failed = evaluate(Square(init=scale), (torch.ones(2) * n for n in (1, 9, 3, 8)))
-        assert [float(mean) for mean in means] == [scale, 9 * scale]
-        assert [repr(error) for error in failed] == ["ValueError(81.0)", "ValueError(64.0)"]
+    for scale, pair in zip((0.5, 2.0), torch.tensor([[1.0, 3.0], [3.0, 1.0]])):
+        means, failed = evaluate(Square(init=scale), (pair * n for n in (1, 9, 3, 8)))
+        assert [float(mean) for mean in means] == [5 * scale, 45 * scale]
+        assert [repr(error) for error in failed] == ["ValueError(729.0)", "ValueError(576.0)"]
         assert not any(getattr(mean, "grad_fn", None) for mean in means), "a mean has a graph"
         assert len(list(stopped)) == 0, "an error still holds the batch that failed"
         assert len(list(passed)) == 0, "a batch that went well is still in memory"

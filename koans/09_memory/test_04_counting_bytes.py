@@ -194,6 +194,7 @@ def test_two_layers_share_a_weight():
         model = Tied(words).to("meta")
         # end
         assert type(model) is Tied
+        assert model.embedding.weight.shape == model.head.weight.shape == (words, 8)
         assert all(parameter.is_meta for parameter in model.parameters())
         return bytes_of(model.parameters())
 
