@@ -149,11 +149,7 @@ class Guide:
     def _card(self, workbook: Workbook, current: Judgement) -> RenderableType:
         koan = workbook.book.find(current.id)
         assert koan is not None
-        try:
-            data = (workbook.root / koan.group / koan.file).read_bytes()
-        except OSError:
-            data = b""
-        return screen.card(current, koan, data.decode(errors="replace"))
+        return screen.card(current, koan, workbook.text(koan.key))
 
 
 def _totals(workbook: Workbook) -> dict[str, int]:

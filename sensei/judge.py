@@ -88,7 +88,7 @@ def _at(item: KoanItem, ran: Ran) -> str:
     lines = [line for line, _ in ran.error_lines]
     if not item.koan.at or not lines:
         return ""
-    return word_for(dict(item.koan.at), item.file.text, item.name, lines)
+    return word_for(dict(item.koan.at), item.file.workbook.text(item.koan.key), item.name, lines)
 
 
 def _detail(item: KoanItem, failure: Failure | None) -> str:

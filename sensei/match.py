@@ -18,11 +18,11 @@ class Match:
         self.captures: dict[tuple[int, int], list[ast.AST]] = {}
         self.sides: dict[tuple[int, int], list[str]] = {}
         self.top_level_answers: list[ast.AST] = []
-        self._failures: list[tuple[int, int, str]] = []  # given line, learner's line, told
+        self._failures: list[tuple[int, int, str]] = []  # given line, learner's line, words
 
     @property
     def failure(self) -> tuple[int, str]:
-        """The learner's line and the told of the failure that got furthest."""
+        """The learner's line and the words of the failure that got furthest."""
         _, line, told = max(self._failures, default=(0, 0, words.EDITED))
         return line, told
 

@@ -96,14 +96,6 @@ class KoanFile(pytest.Module):
             return ""
 
     @property
-    def text(self) -> str:
-        """The file as it stands; "" if there is none."""
-        try:
-            return self.path.read_bytes().decode(errors="replace").replace("\r\n", "\n")
-        except OSError:
-            return ""
-
-    @property
     def shown(self) -> str:
         """The file's path as a person types it, from where they stand."""
         relative = os.path.relpath(self.path, self.config.invocation_params.dir)

@@ -271,12 +271,8 @@ class Loop:
     def card(self, koan_id: str) -> RenderableType:
         koan = self.workbook.book.find(koan_id)
         assert koan is not None
-        try:
-            data = (self.workbook.root / koan.group / koan.file).read_bytes()
-        except OSError:
-            data = b""
         judgement = self.standing.verdicts[koan_id]
-        return screen.card(judgement, koan, data.decode(errors="replace"), live=True)
+        return screen.card(judgement, koan, self.workbook.text(koan.key), live=True)
 
     def clear(self) -> None:
         from rich.console import Console

@@ -51,6 +51,13 @@ class Workbook:
         except FileNotFoundError:
             return None
 
+    def text(self, key: str) -> str:
+        """A file (``group/file``) as it stands, to be shown; "" where it cannot be read."""
+        try:
+            return (self.root / key).read_bytes().decode(errors="replace").replace("\r\n", "\n")
+        except OSError:
+            return ""
+
     @property
     def with_all_groups(self) -> Workbook:
         """The same folder, and all that it could hold."""
