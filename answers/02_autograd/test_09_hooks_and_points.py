@@ -393,12 +393,15 @@ def test_listen_to_a_layer_before_an_activation():
     see="torch.nn.functional.relu",
     hint=[
         "Left of 0 the slope is 0, right of it 1. At 0 each author had to choose.",
-        "clamp asks: is x inside the limits, the limits included? relu asks whether its result is "
-        "above 0.",
+        "where sends the gradient to the value that it took: which one is that at 0? relu asks "
+        "whether its result is above 0.",
         "At 0 maximum has two equal candidates. Which of the two gets the gradient?",
     ],
-    why="All three choices are legal slopes at a kink. relu closes the gate at 0, clamp leaves it "
-    "open, maximum shares between the equal two. With many exact zeros it shows.",
+    why=(
+        "All three choices are legal slopes at a kink. relu closes the gate at 0, this where "
+        "leaves it open, maximum shares between the equal two. With many exact zeros it shows. "
+        "clamp had 1 at its limits up to torch 2.13, and has 0 in 2.14: do not build on it."
+    ),
     wrong={
         "[1.0, 1.0, 0.5]": (
             "Some say relu's backward blocks only what is strictly below 0. It blocks 0 as well."
@@ -410,7 +413,8 @@ def test_listen_to_a_layer_before_an_activation():
 )
 def test_three_gates_at_zero():
     """Three functions with the same outputs for every x. Which slope does each take at 0?"""
-    gates = [torch.relu, lambda x: x.clamp(min=0), lambda x: torch.maximum(x, torch.tensor(0.0))]
+    zero = torch.tensor(0.0)
+    gates = [torch.relu, lambda x: torch.where(x < 0, zero, x), lambda x: torch.maximum(x, zero)]
     slopes = []
     for gate in gates:
         x = torch.tensor(0.0, requires_grad=True)
